@@ -1,0 +1,1 @@
+//! Webhook requests by awc.

@@ -1,0 +1,4 @@
+//! One folder a technology, each implements ports.
+
+pub mod embedded;
+pub mod http;

@@ -1,0 +1,13 @@
+//! The rules of the service, pure: no clock, no I/O, no async. What the outside decides is passed in.
+
+pub mod change_event;
+pub mod client_state;
+pub mod commit_window;
+pub mod config;
+pub mod delivery;
+pub mod document;
+pub mod extended_json;
+pub mod retry;
+pub mod routing;
+pub mod stash;
+pub mod transfer;

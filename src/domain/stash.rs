@@ -1,0 +1,133 @@
+//! What waits in the stash: payloads that could not be delivered.
+
+use std::sync::Arc;
+
+use super::delivery::FailureClass;
+use super::transfer::{DocumentHash, EventId, Transfer};
+
+/// The state of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RowState {
+    /// Waits to be delivered.
+    Pending,
+    /// Given up; can be replayed until it is purged.
+    Dead,
+    /// Dead, and a newer change of its document was delivered: not replayed any more.
+    Superseded,
+}
+
+impl RowState {
+    /// The word in the store.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Dead => "dead",
+            Self::Superseded => "superseded",
+        }
+    }
+}
+
+/// Names one life of a delivery actor: a row that carries it is in that actor's hands right now.
+/// A claim of another life counts as none, so nothing stays claimed when its holder dies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Claim(pub u64);
+
+/// A payload that goes into the stash.
+#[derive(Debug, Clone)]
+pub struct NewRow {
+    /// What could not be delivered.
+    pub transfer: Arc<Transfer>,
+    /// The attempt that failed, if one was made. `None`: it waits behind others.
+    pub failure: Option<RowFailure>,
+    /// In flight as its row is written (insurance).
+    pub claim: Option<Claim>,
+}
+
+/// How an attempt failed, and when the next may start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowFailure {
+    /// What it counts for.
+    pub class: FailureClass,
+    /// The reason label.
+    pub reason: String,
+    /// The HTTP status.
+    pub status: Option<u16>,
+    /// Milliseconds since 1970: no attempt before.
+    pub next_attempt_at_ms: i64,
+}
+
+/// A row as it is read for draining.
+#[derive(Debug, Clone)]
+pub struct StashRow {
+    /// The payload, with its place in the order.
+    pub transfer: Arc<Transfer>,
+    /// Attempts so far, of any outcome.
+    pub attempts: u32,
+    /// Failures of the payload class so far.
+    pub payload_failures: u32,
+    /// Milliseconds since 1970: no attempt before. 0: at once.
+    pub next_attempt_at_ms: i64,
+    /// In whose hands it is.
+    pub claim: Option<Claim>,
+}
+
+/// One write to the stash. All of a batch are one transaction.
+#[derive(Debug, Clone)]
+pub enum StashWrite {
+    /// Inserts the row; changes nothing when the event has one already (stashing twice is one row).
+    Insert(NewRow),
+    /// The payload was delivered: deletes its row, if any, and marks older dead rows of its document superseded.
+    Delivered {
+        /// Of which event.
+        event_id: EventId,
+        /// The document, for what it supersedes.
+        document_hash: DocumentHash,
+        /// Rows below this are older.
+        transfer: Arc<Transfer>,
+    },
+    /// An attempt failed: counts it, releases the claim, sets the next attempt.
+    Failed {
+        /// Of which event.
+        event_id: EventId,
+        /// How.
+        failure: RowFailure,
+    },
+    /// Gives a payload up: it stays, visible, as `dead`.
+    Dead {
+        /// Of which event.
+        event_id: EventId,
+        /// Why.
+        failure: RowFailure,
+    },
+    /// A row that was claimed and not attempted after all goes back.
+    Release {
+        /// Of which event.
+        event_id: EventId,
+    },
+}
+
+/// What the stash knows of a batch of changes that are about to be sent.
+#[derive(Debug, Clone, Default)]
+pub struct StashCheck {
+    /// Documents with a pending row: their changes are appended, never sent ahead.
+    pub waiting: std::collections::HashSet<DocumentHash>,
+    /// Events that have a row of their own, in any state: they are settled unsent.
+    pub stashed: std::collections::HashSet<EventId>,
+    /// Documents with a dead row: their delivery supersedes it.
+    pub dead: std::collections::HashSet<DocumentHash>,
+}
+
+/// What waits for one client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Backlog {
+    /// Pending rows.
+    pub pending: u64,
+    /// Their bytes.
+    pub pending_bytes: u64,
+    /// Dead rows.
+    pub dead: u64,
+    /// When the oldest pending change happened, milliseconds since 1970.
+    pub oldest_ts_ms: Option<i64>,
+    /// When the first attempt may be made, milliseconds since 1970.
+    pub next_attempt_at_ms: Option<i64>,
+}

@@ -1,0 +1,117 @@
+//! All metric names. The help text of each stands beside it.
+
+use prometheus::{
+    Gauge, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+};
+
+/// The metrics of the service, in one registry with those of the HTTP server.
+#[derive(Clone)]
+pub struct Metrics {
+    /// Where they are registered.
+    pub registry: Registry,
+    /// Source records read, by `kind`: change, tombstone, skip, invalid.
+    pub events: IntCounterVec,
+    /// Transfers written: pairs of change and client.
+    pub routed: IntCounter,
+    /// Pairs (or whole events) that were not routed, by `reason`.
+    pub skipped: IntCounterVec,
+    /// Attempts, by `outcome` (delivered, failed, gone) and `reason`.
+    pub deliveries: IntCounterVec,
+    /// From the start of a request to its answer, in seconds.
+    pub request_seconds: Histogram,
+    /// From the append to the transfer log to the 2xx, in seconds; changes that waited in the stash included.
+    pub delivery_seconds: Histogram,
+    /// Requests on the wire.
+    pub in_flight: IntGauge,
+    /// Transfers in memory that wait for their turn.
+    pub queued: IntGauge,
+    /// Bytes of the transfers in memory.
+    pub queued_bytes: IntGauge,
+    /// Payloads that went into the stash, by `reason`: failed, behind (an older one waits), spilled (queue full),
+    /// slow (insurance), disabled, config_invalid.
+    pub stashed: IntCounterVec,
+    /// Rows of the stash, by `state`.
+    pub stash_rows: IntGaugeVec,
+    /// Age of the oldest change that waits in the stash, in seconds; 0 when none does.
+    pub oldest_waiting_seconds: Gauge,
+    /// Records that are not committed, by `stream`: source, transfer.
+    pub lag: IntGaugeVec,
+    /// Delivery actors alive.
+    pub delivery_actors: IntGauge,
+    /// Restarts of actors, by `kind`.
+    pub restarts: IntCounterVec,
+    /// Errors of stores that were retried, by `store`.
+    pub store_errors: IntCounterVec,
+}
+
+impl Metrics {
+    /// Registers everything.
+    ///
+    /// # Panics
+    /// When a name is registered twice: a mistake in this file.
+    #[expect(
+        clippy::unwrap_used,
+        reason = "start-up invariant: the names below are distinct and well-formed"
+    )]
+    pub fn new() -> Self {
+        let registry = Registry::new();
+        let counter = |name: &str, help: &str| {
+            let metric = IntCounter::new(format!("dispatcher_{name}"), help).unwrap();
+            registry.register(Box::new(metric.clone())).unwrap();
+            metric
+        };
+        let counters = |name: &str, help: &str, labels: &[&str]| {
+            let metric = IntCounterVec::new(Opts::new(format!("dispatcher_{name}"), help), labels).unwrap();
+            registry.register(Box::new(metric.clone())).unwrap();
+            metric
+        };
+        let gauge = |name: &str, help: &str| {
+            let metric = IntGauge::new(format!("dispatcher_{name}"), help).unwrap();
+            registry.register(Box::new(metric.clone())).unwrap();
+            metric
+        };
+        let gauges = |name: &str, help: &str, labels: &[&str]| {
+            let metric = IntGaugeVec::new(Opts::new(format!("dispatcher_{name}"), help), labels).unwrap();
+            registry.register(Box::new(metric.clone())).unwrap();
+            metric
+        };
+        let histogram = |name: &str, help: &str, first: f64, count: usize| {
+            let buckets = prometheus::exponential_buckets(first, 2.0, count).unwrap();
+            let options = HistogramOpts::new(format!("dispatcher_{name}"), help).buckets(buckets);
+            let metric = Histogram::with_opts(options).unwrap();
+            registry.register(Box::new(metric.clone())).unwrap();
+            metric
+        };
+        let oldest_waiting_seconds = Gauge::new(
+            "dispatcher_oldest_waiting_seconds",
+            "Age of the oldest change that waits in the stash; 0 when none does",
+        )
+        .unwrap();
+        registry.register(Box::new(oldest_waiting_seconds.clone())).unwrap();
+        Self {
+            events: counters("events_total", "Source records read", &["kind"]),
+            routed: counter("routed_total", "Transfers written: pairs of change and client"),
+            skipped: counters("skipped_total", "Changes that were not routed", &["reason"]),
+            deliveries: counters("deliveries_total", "Attempts to deliver", &["outcome", "reason"]),
+            request_seconds: histogram("request_seconds", "From request to answer", 0.000_5, 18),
+            delivery_seconds: histogram("delivery_seconds", "From the transfer log to the 2xx", 0.001, 24),
+            in_flight: gauge("in_flight", "Requests on the wire"),
+            queued: gauge("queued", "Transfers in memory that wait for their turn"),
+            queued_bytes: gauge("queued_bytes", "Bytes of the transfers in memory"),
+            stashed: counters("stashed_total", "Payloads that went into the stash", &["reason"]),
+            stash_rows: gauges("stash_rows", "Rows of the stash", &["state"]),
+            oldest_waiting_seconds,
+            lag: gauges("lag", "Records that are not committed", &["stream"]),
+            delivery_actors: gauge("delivery_actors", "Delivery actors alive"),
+            restarts: counters("actor_restarts_total", "Restarts of actors", &["kind"]),
+            store_errors: counters("store_errors_total", "Errors of stores that were retried", &["store"]),
+            registry,
+        }
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}

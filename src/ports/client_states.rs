@@ -1,0 +1,17 @@
+//! The state of each client's delivery, so that it outlives the process.
+
+use super::{BoxFuture, StoreResult};
+use crate::domain::client_state::ClientState;
+use crate::domain::config::ClientId;
+
+/// The states of all clients.
+pub trait ClientStates: Send + Sync {
+    /// The stored state; `None`: never stored.
+    fn get<'a>(&'a self, client: &'a ClientId) -> BoxFuture<'a, StoreResult<Option<ClientState>>>;
+
+    /// All stored states.
+    fn list(&self) -> BoxFuture<'_, StoreResult<Vec<(ClientId, ClientState)>>>;
+
+    /// Stores a state.
+    fn put<'a>(&'a self, client: &'a ClientId, state: ClientState) -> BoxFuture<'a, StoreResult<()>>;
+}

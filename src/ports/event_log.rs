@@ -1,0 +1,141 @@
+//! The log: change events in, transfers out. The transfer log is the order of everything that is sent.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{BoxFuture, StoreResult};
+use crate::domain::change_event::SourceRecord;
+use crate::domain::transfer::{NewTransfer, SourcePosition, Transfer};
+
+/// A source record that has no position yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewRecord {
+    /// The topic.
+    pub topic: Arc<str>,
+    /// The key bytes.
+    pub key: Option<Bytes>,
+    /// The value bytes; `None` is a tombstone.
+    pub value: Option<Bytes>,
+    /// The headers, in order; of a name that comes twice the last counts.
+    pub headers: Vec<(String, Bytes)>,
+}
+
+/// A source record that could not be read, or a transfer that can never be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeadLetter {
+    /// Where it stands.
+    pub position: SourcePosition,
+    /// The record's timestamp, milliseconds since 1970.
+    pub timestamp_ms: i64,
+    /// Why.
+    pub reason: String,
+    /// The record itself; `None` where it may hold secrets (client configs).
+    pub record: Option<NewRecord>,
+}
+
+/// What ingest made of a stretch of the source stream. Written whole or not at all.
+#[derive(Debug, Clone, Default)]
+pub struct IngestWork {
+    /// In the order in which they are to stand in the log.
+    pub transfers: Vec<NewTransfer>,
+    /// Records that could not be read.
+    pub dead_letters: Vec<DeadLetter>,
+    /// The next offset to read, by source topic and partition.
+    pub offsets: BTreeMap<(Arc<str>, i32), i64>,
+}
+
+/// How large a batch may be.
+#[derive(Debug, Clone, Copy)]
+pub struct BatchLimits {
+    /// Records.
+    pub records: usize,
+    /// Bytes; a single larger record is a batch of its own.
+    pub bytes: usize,
+}
+
+/// How far a consumer is behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Lag {
+    /// Records not committed.
+    pub records: u64,
+    /// The timestamp of the oldest of them, milliseconds since 1970.
+    pub oldest_ms: Option<i64>,
+}
+
+/// The log as a whole.
+pub trait EventLog: Send + Sync {
+    /// Appends source records: all of them, durable when the future is ready, or none.
+    /// Returns their positions, in order.
+    fn append(&self, records: Vec<NewRecord>) -> BoxFuture<'_, StoreResult<Vec<SourcePosition>>>;
+
+    /// The number of partitions of the transfer log: fixed when it is created.
+    fn partitions(&self) -> u32;
+
+    /// Which creation of the transfer log this is.
+    fn incarnation(&self) -> u32;
+
+    /// Opens a group's place in the source stream.
+    fn source(&self, group: &str, limits: BatchLimits)
+    -> BoxFuture<'_, StoreResult<Arc<dyn SourceConsumer>>>;
+
+    /// Opens a group's place in the transfer log.
+    fn transfers(
+        &self,
+        group: &str,
+        limits: BatchLimits,
+    ) -> BoxFuture<'_, StoreResult<Arc<dyn TransferConsumer>>>;
+
+    /// Dead letters with an id above `after`, oldest first, at most `limit`.
+    fn dead_letters(&self, after: i64, limit: usize) -> BoxFuture<'_, StoreResult<Vec<(i64, DeadLetter)>>>;
+}
+
+/// A group's place in the source stream.
+pub trait SourceConsumer: Send + Sync {
+    /// The next records in order, at least one: waits for them. Cancel-safe: a batch that was not
+    /// received is handed out again. `Unavailable` may be asked again.
+    fn next(&self) -> BoxFuture<'_, StoreResult<Vec<SourceRecord>>>;
+
+    /// Writes what was made of the records together with their offsets: one transaction.
+    /// An error wrote nothing; `rewind` before the next `next`.
+    fn commit(&self, work: IngestWork) -> BoxFuture<'_, StoreResult<()>>;
+
+    /// Goes back to the committed offsets.
+    fn rewind(&self) -> BoxFuture<'_, StoreResult<()>>;
+
+    /// How far this group is behind.
+    fn lag(&self) -> BoxFuture<'_, StoreResult<Lag>>;
+}
+
+/// What happens to a consumer of the transfer log.
+#[derive(Debug)]
+pub enum TransferEvent {
+    /// These partitions are ours now, from their committed offsets on. Comes before their first batch.
+    Assigned(Vec<u32>),
+    /// Records of one partition, in order.
+    Batch {
+        /// Of which partition.
+        partition: u32,
+        /// At least one.
+        transfers: Vec<Arc<Transfer>>,
+    },
+}
+
+/// A group's place in the transfer log.
+pub trait TransferConsumer: Send + Sync {
+    /// What happens next. Cancel-safe.
+    fn next(&self) -> BoxFuture<'_, StoreResult<TransferEvent>>;
+
+    /// Commits the next offsets to read, by partition.
+    fn commit(&self, offsets: BTreeMap<u32, i64>) -> BoxFuture<'_, StoreResult<()>>;
+
+    /// No batches of this partition until it is resumed.
+    fn pause(&self, partition: u32);
+
+    /// Goes on with a paused partition.
+    fn resume(&self, partition: u32);
+
+    /// How far this group is behind.
+    fn lag(&self) -> BoxFuture<'_, StoreResult<Lag>>;
+}

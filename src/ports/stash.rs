@@ -1,0 +1,100 @@
+//! The stash: payloads that could not be delivered, and who may write them. Rows are the truth.
+
+use super::{BoxFuture, StoreResult};
+use crate::domain::config::ClientId;
+use crate::domain::stash::{Backlog, StashCheck, StashRow, StashWrite};
+use crate::domain::transfer::{DocumentHash, EventId, Sequence};
+
+/// The right to write rows of the clients of a partition: every write names it, and is refused when
+/// somebody else took the partition since.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Ownership {
+    /// Of which creation of the transfer log.
+    pub incarnation: u32,
+    /// Which partition.
+    pub partition: u32,
+    /// Raised by each new owner.
+    pub epoch: i64,
+}
+
+/// The right to send a client's rows, until its deadline. Lives beside the rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DrainLease {
+    /// Rises with each new holder; every write of a drain names it.
+    pub token: i64,
+    /// By the clock of the caller that was passed in, milliseconds since 1970: no request starts after it.
+    pub deadline_ms: i64,
+}
+
+/// Writes of one client.
+#[derive(Debug, Clone)]
+pub struct StashBatch {
+    /// Whose.
+    pub client: ClientId,
+    /// By which right.
+    pub ownership: Ownership,
+    /// For writes of a drain: refused when the lease is held by another.
+    pub lease: Option<i64>,
+    /// All of them or none.
+    pub writes: Vec<StashWrite>,
+}
+
+/// The stash.
+pub trait Stash: Send + Sync {
+    /// Takes a partition over: raises its epoch, so that writes of the owner before are refused.
+    fn take_ownership(&self, incarnation: u32, partition: u32) -> BoxFuture<'_, StoreResult<Ownership>>;
+
+    /// Records that the partition is committed up to `next_offset`, beside the rows: rows below it may be drained.
+    fn committed(&self, ownership: Ownership, next_offset: i64) -> BoxFuture<'_, StoreResult<()>>;
+
+    /// Applies batches in order. The outer error: nothing was written. An inner error: that batch was not
+    /// written, the others were.
+    fn apply(&self, batches: Vec<StashBatch>) -> BoxFuture<'_, StoreResult<Vec<StoreResult<()>>>>;
+
+    /// What is known of these documents and events of a client.
+    fn check<'a>(
+        &'a self,
+        client: &'a ClientId,
+        documents: Vec<DocumentHash>,
+        events: Vec<EventId>,
+    ) -> BoxFuture<'a, StoreResult<StashCheck>>;
+
+    /// Takes or renews the drain lease of a client: with `held` renews that token, else takes a free or
+    /// expired one. `Fenced` when another holds it.
+    fn lease_drain<'a>(
+        &'a self,
+        client: &'a ClientId,
+        ownership: Ownership,
+        held: Option<i64>,
+        now_ms: i64,
+        ttl_ms: i64,
+    ) -> BoxFuture<'a, StoreResult<DrainLease>>;
+
+    /// Gives the drain lease back. Not an error when it is another's by now.
+    fn release_drain<'a>(&'a self, client: &'a ClientId, token: i64) -> BoxFuture<'a, StoreResult<()>>;
+
+    /// Pending rows of a client that may be drained (below the committed offset of their partition), oldest
+    /// first, above `after`, at most `limit` rows or about `bytes`. Rows of earlier incarnations come first;
+    /// claimed rows and rows whose time has not come are included: they hold their document.
+    fn drainable<'a>(
+        &'a self,
+        client: &'a ClientId,
+        after: Option<Sequence>,
+        limit: usize,
+        bytes: usize,
+    ) -> BoxFuture<'a, StoreResult<Vec<StashRow>>>;
+
+    /// What waits for a client.
+    fn backlog<'a>(&'a self, client: &'a ClientId) -> BoxFuture<'a, StoreResult<Backlog>>;
+
+    /// What waits for every client that has rows.
+    fn backlogs(&self) -> BoxFuture<'_, StoreResult<Vec<(ClientId, Backlog)>>>;
+
+    /// Turns all pending rows of a client into dead ones: the client is gone. Returns how many.
+    fn bury<'a>(
+        &'a self,
+        client: &'a ClientId,
+        ownership: Ownership,
+        reason: &'a str,
+    ) -> BoxFuture<'a, StoreResult<u64>>;
+}

@@ -1,0 +1,39 @@
+//! Sends a webhook request.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use super::LocalBoxFuture;
+use crate::domain::delivery::{Answer, NoAnswer, WebhookRequest};
+
+/// An attempt that brought no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {detail}", reason.as_str())]
+pub struct SendError {
+    /// The kind, for counting and classing.
+    pub reason: NoAnswer,
+    /// For people; holds no secret and no internal address that was refused.
+    pub detail: String,
+}
+
+/// How requests are sent for everybody.
+#[derive(Debug, Clone, Copy)]
+pub struct SendLimits {
+    /// To connect, with the TLS handshake.
+    pub connect_timeout: Duration,
+    /// How much of an answer's body is read.
+    pub answer_bytes: usize,
+}
+
+/// The HTTP client of one delivery actor: it owns its connections, and dropping it closes them.
+pub trait WebhookSender {
+    /// Sends one request. Follows no redirect. A connection that was closed before any byte of an answer is tried once
+    /// more on a fresh one.
+    fn send(&self, request: WebhookRequest) -> LocalBoxFuture<'static, Result<Answer, SendError>>;
+}
+
+/// Makes senders, each on the arbiter of its actor.
+pub trait WebhookSenders: Send + Sync {
+    /// A sender with no connections yet.
+    fn open(&self) -> Rc<dyn WebhookSender>;
+}
