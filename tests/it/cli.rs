@@ -1,7 +1,5 @@
 //! The command line, as somebody at a terminal uses it.
 
-use std::io::Write as _;
-use std::process::{Output, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -9,7 +7,7 @@ use serde_json::{Value, json};
 use crate::kit::events::Document;
 use crate::kit::fixtures::Fixture;
 use crate::kit::receiver::Receiver;
-use crate::kit::service::{Service, command};
+use crate::kit::service::{Service, command, free_port, run, text};
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -117,7 +115,7 @@ async fn clients_can_be_set_listed_and_switched() {
 
 #[test]
 fn a_command_without_a_service_says_where_it_looked() {
-    let url = format!("http://127.0.0.1:{}", crate::kit::service::free_port());
+    let url = format!("http://127.0.0.1:{}", free_port());
     let output = run(&["clients", "list", "--url", &url], None);
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains(&url), "{}", text(&output.stderr));
@@ -154,7 +152,7 @@ fn an_unknown_key_in_a_config_file_is_refused() {
 async fn a_data_folder_has_one_process() {
     let folder = tempfile::tempdir().unwrap();
     let service = Service::shared().data(folder.path()).start().await;
-    let port = crate::kit::service::free_port().to_string();
+    let port = free_port().to_string();
     let second = command(&["run"])
         .env("DISPATCHER_DATA_DIR", folder.path())
         .env("DISPATCHER_API_PORT", port)
@@ -174,26 +172,4 @@ fn an_unknown_command_is_refused_with_exit_2_and_help_with_0() {
     for name in ["run", "demo", "send", "receive", "explain", "clients"] {
         assert!(text(&help.stdout).contains(name), "{name} is in the help");
     }
-}
-
-fn run(arguments: &[&str], input: Option<&str>) -> Output {
-    let mut child = command(arguments)
-        .stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() })
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let writer = child.stdin.take().zip(input.map(str::to_owned)).map(|(mut stdin, input)| {
-        // Beside the reading, or a long answer would block both.
-        std::thread::spawn(move || stdin.write_all(input.as_bytes()))
-    });
-    let output = child.wait_with_output().unwrap();
-    if let Some(writer) = writer {
-        writer.join().unwrap().expect("the command reads its input");
-    }
-    output
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::kit::events::Document;
-use crate::kit::oracle::{Sent, assert_kept};
+use crate::kit::oracle::{Pair, Sent, assert_kept};
 use crate::kit::receiver::Receiver;
 use crate::kit::service::Service;
 use crate::kit::wait::{eventually, holds};
@@ -62,7 +62,7 @@ async fn a_full_disk_stops_the_intake_and_loses_nothing() {
     assert_eq!(service.api().status().await.0, 200);
 }
 
-fn round(documents: &mut [Document]) -> (Vec<Value>, Vec<crate::kit::oracle::Pair>) {
+fn round(documents: &mut [Document]) -> (Vec<Value>, Vec<Pair>) {
     let records = documents.iter_mut().map(Document::change).collect();
     (records, documents.iter().flat_map(Document::pairs).collect())
 }

@@ -2,14 +2,18 @@
 //! and nothing stops the stream.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::kit::api::Api;
 use crate::kit::events::Document;
 use crate::kit::fixtures::Fixture;
-use crate::kit::receiver::Receiver;
-use crate::kit::service::Service;
+use crate::kit::ledger::Arrival;
+use crate::kit::receiver::{Answer, Receiver};
+use crate::kit::service::{Service, run, text};
+use crate::kit::wait::{eventually, holds};
 
 const SOON: Duration = Duration::from_secs(60);
 
@@ -58,6 +62,17 @@ async fn every_sample_passes_and_the_unreadable_are_dead_letters() {
     }
     let invalid = api.metrics().await.sum("events_total", &[("kind", "invalid")]);
     assert_eq!(invalid, letters.len() as f64);
+
+    // What is kept can be read again, and says the same.
+    let records = Value::from_iter(letters.iter().filter_map(|letter| letter.record.clone()));
+    let explained = run(&["explain", "-"], Some(&records.to_string()));
+    assert!(explained.status.success(), "{}", text(&explained.stderr));
+    let explained = text(&explained.stdout);
+    assert_eq!(explained.lines().count(), records.as_array().unwrap().len());
+    for line in explained.lines() {
+        let line: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(line["kind"], "invalid", "{line}");
+    }
 }
 
 #[actix_web::test]
@@ -90,10 +105,10 @@ async fn what_a_sample_names_is_what_arrives() {
         api.send(std::slice::from_ref(&fixture.record)).await;
     }
 
-    crate::kit::wait::eventually("everything that the samples name", SOON, async || {
+    eventually("everything that the samples name", SOON, async || {
         let arrived: BTreeSet<_> = receiver.ledger().arrivals().into_iter().filter_map(named).collect();
         let missing: Vec<_> = expected.difference(&arrived).collect();
-        crate::kit::wait::holds(missing.is_empty(), || format!("{missing:?}"))
+        holds(missing.is_empty(), || format!("{missing:?}"))
     })
     .await;
     api.wait_until_idle(SOON).await;
@@ -128,11 +143,11 @@ async fn the_services_own_configs_are_routed_to_nobody() {
 #[actix_web::test]
 async fn ids_with_a_nul_and_of_three_kilobytes_are_delivered_and_stashed() {
     let service = Service::shared().start().await;
-    let failing = std::sync::atomic::AtomicUsize::new(2);
+    let failing = AtomicUsize::new(2);
     let receiver = Receiver::start(move |_| {
-        use std::sync::atomic::Ordering::Relaxed;
-        let fails = failing.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok();
-        crate::kit::receiver::Answer::Status(if fails { 500 } else { 200 })
+        let fails =
+            failing.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok();
+        Answer::Status(if fails { 500 } else { 200 })
     });
     let api = service.api();
     let odd_client = "ünïcode client/with spaces?and#signs";
@@ -158,10 +173,12 @@ struct Letter {
     partition: i32,
     offset: i64,
     reason: String,
+    /// Not kept where it may hold secrets.
+    record: Option<Value>,
 }
 
 /// All pages of `/v1/dead-letters`.
-async fn dead_letters(api: &crate::kit::api::Api) -> Vec<Letter> {
+async fn dead_letters(api: &Api) -> Vec<Letter> {
     #[derive(serde::Deserialize)]
     struct Page {
         dead_letters: Vec<Letter>,
@@ -180,7 +197,7 @@ async fn dead_letters(api: &crate::kit::api::Api) -> Vec<Letter> {
     }
 }
 
-fn named(arrival: crate::kit::ledger::Arrival) -> Option<(String, String, String)> {
+fn named(arrival: Arrival) -> Option<(String, String, String)> {
     let change = arrival.change?;
     Some((arrival.client, change.id, change.op))
 }

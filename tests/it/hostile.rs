@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::kit::api::Api;
 use crate::kit::bad_tls::SelfSigned;
 use crate::kit::events::Document;
 use crate::kit::receiver::{Answer, Receiver};
@@ -99,7 +100,7 @@ async fn loopback_is_refused_unless_it_is_allowed() {
 }
 
 /// Sends an event a tick, each a new document for all clients. Returns when each was sent.
-async fn send_at_a_steady_rate(api: &crate::kit::api::Api, clients: &[&str]) -> Vec<(String, Instant)> {
+async fn send_at_a_steady_rate(api: &Api, clients: &[&str]) -> Vec<(String, Instant)> {
     let mut ticks = actix_web::rt::time::interval(TICK);
     let mut sent_at = Vec::new();
     for number in 0..EVENTS {

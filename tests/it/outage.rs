@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::kit::api::Api;
 use crate::kit::events::Document;
 use crate::kit::oracle::{Sent, assert_kept, assert_one_at_a_time};
 use crate::kit::receiver::{Answer, Receiver};
@@ -122,7 +123,8 @@ async fn nothing_is_sent_before_the_time_that_retry_after_asks_for() {
 
 #[actix_web::test]
 async fn a_payload_that_is_always_refused_dies_visibly_and_lets_the_next_one_pass() {
-    let service = Service::shared().start().await;
+    // Ten attempts, each wait twice the one before: a short first wait keeps this within seconds.
+    let service = Service::shared().env("DISPATCHER_RETRY_BASE", "20ms").start().await;
     let receiver = Receiver::start(|arrival| {
         let version = arrival.change.as_ref().and_then(|change| change.version);
         Answer::Status(if version == Some(1) { 422 } else { 200 })
@@ -162,7 +164,7 @@ impl Source {
     }
 
     /// Changes every document once, in one request.
-    async fn round(&mut self, api: &crate::kit::api::Api) {
+    async fn round(&mut self, api: &Api) {
         let records: Vec<Value> = self.documents.iter_mut().map(Document::change).collect();
         api.send(&records).await;
         self.sent.acknowledged.extend(self.documents.iter().flat_map(Document::pairs));

@@ -1,8 +1,9 @@
 //! The built binary as a process of its own, on a data folder of its own.
 
 use std::fs::{File, OpenOptions};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -163,6 +164,30 @@ pub(crate) fn command(arguments: &[&str]) -> Command {
         command.env("PATH", path);
     }
     command
+}
+
+/// Runs a command of the binary to its end.
+pub(crate) fn run(arguments: &[&str], input: Option<&str>) -> Output {
+    let mut child = command(arguments)
+        .stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() })
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let writer = child.stdin.take().zip(input.map(str::to_owned)).map(|(mut stdin, input)| {
+        // Beside the reading, or a long answer would block both.
+        std::thread::spawn(move || stdin.write_all(input.as_bytes()))
+    });
+    let output = child.wait_with_output().unwrap();
+    if let Some(writer) = writer {
+        writer.join().unwrap().expect("the command reads its input");
+    }
+    output
+}
+
+/// What a command has written.
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// A port that was free a moment ago.
