@@ -165,13 +165,4 @@ impl Api {
         })
         .await;
     }
-
-    /// Waits until every change that was taken in is routed or skipped.
-    pub(crate) async fn wait_until_routed(&self, within: Duration) {
-        eventually("all changes routed", within, async || {
-            let lag = self.try_metrics().await?.sum("lag", &[("stream", "source")]);
-            holds(lag == 0.0, || format!("{lag} records are not routed"))
-        })
-        .await;
-    }
 }
