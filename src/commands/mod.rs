@@ -1,1 +1,3 @@
-//! (to be written)
+//! The commands of the command line.
+
+pub mod explain;

@@ -7,6 +7,7 @@ pub mod config;
 pub mod delivery;
 pub mod document;
 pub mod extended_json;
+pub mod intake;
 pub mod retry;
 pub mod routing;
 pub mod stash;
