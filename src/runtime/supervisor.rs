@@ -3,14 +3,14 @@
 use std::{
     future::{Future, poll_fn},
     pin::Pin,
-    task::{self, Poll},
+    task::{self, Poll, Waker},
     thread,
     time::Duration,
 };
 
 use actix::{
-    Actor, Addr, Context,
-    dev::{ContextFut, channel},
+    Actor, ActorContext as _, Addr, Context,
+    dev::{AsyncContextParts as _, ContextFut, channel},
 };
 use actix_rt::ArbiterHandle;
 use tokio::time::Instant;
@@ -80,8 +80,7 @@ struct Fate {
 
 impl Fate {
     fn fail(&mut self, cause: Cause) {
-        let (kind, id) = (self.cell.kind(), self.cell.id());
-        log::error!("actor failed for good actor={kind} id={id} err={} place={}", cause.message, cause.place);
+        complain("actor failed for good", &self.cell, &cause);
         self.cell.note(cause);
         self.end = Life::Failed;
     }
@@ -108,7 +107,8 @@ where
 
 /// Why a life came to its end.
 enum Turn {
-    StopAsked,
+    /// Somebody stopped it, or nobody can reach it any more.
+    Over,
     RestartAsked,
     Broke(Cause),
 }
@@ -121,25 +121,22 @@ where
         let cell = self.fate.cell.clone();
         let mut turn = self.live(&cell).await;
         loop {
-            self.sound = false;
             let wait = match turn {
-                Turn::StopAsked => return,
-                Turn::RestartAsked => Duration::ZERO,
+                Turn::Over => return,
+                Turn::RestartAsked => {
+                    log::warn!("actor restarts as it was asked to actor={} id={}", cell.kind(), cell.id());
+                    Duration::ZERO
+                }
                 Turn::Broke(cause) => match self.failures.add(self.kit.policy(), Instant::now()) {
                     None => return self.fate.fail(cause),
                     Some(wait) => {
-                        let (kind, id) = (cell.kind(), cell.id());
-                        let message = cell.status().last_message.unwrap_or("-");
-                        log::error!(
-                            "actor broke, restarting actor={kind} id={id} err={} place={} last_message={message} wait={wait:?}",
-                            cause.message,
-                            cause.place
-                        );
+                        complain("actor broke, it will restart", &cell, &cause);
                         cell.note(cause);
                         wait
                     }
                 },
             };
+            self.sound = false;
             cell.set_life(Life::Restarting);
             tokio::select! {
                 biased;
@@ -159,19 +156,24 @@ where
     async fn live(&mut self, cell: &Cell) -> Turn {
         tokio::select! {
             biased;
-            () = cell.stop_asked() => Turn::StopAsked,
+            () = cell.stop_asked() => Turn::Over,
             () = cell.restart_asked() => Turn::RestartAsked,
-            cause = poll_fn(|task| self.poll_actor(task)) => Turn::Broke(cause),
+            turn = poll_fn(|task| self.poll_actor(task)) => turn,
         }
     }
 
-    fn poll_actor(&mut self, task: &mut task::Context<'_>) -> Poll<Cause> {
-        let Some(context) = &mut self.context else { return Poll::Pending };
-        self.sound = true;
-        match caught(|| Pin::new(context).poll(task)) {
+    fn poll_actor(&mut self, task: &mut task::Context<'_>) -> Poll<Turn> {
+        let Some(context) = &mut self.context else { return Poll::Ready(Turn::Over) };
+        let polled = caught(|| Pin::new(&mut *context).poll(task));
+        self.sound = matches!(polled, Ok(Poll::Pending));
+        match polled {
             Ok(Poll::Pending) => Poll::Pending,
-            Ok(Poll::Ready(())) => Poll::Ready(Cause::new("its context stopped", String::new())),
-            Err(cause) => Poll::Ready(cause),
+            Err(cause) => Poll::Ready(Turn::Broke(cause)),
+            // Also what a context does when its last address is gone.
+            Ok(Poll::Ready(())) if self.fate.cell.is_stop_asked() || !context.ctx().parts().connected() => {
+                Poll::Ready(Turn::Over)
+            }
+            Ok(Poll::Ready(())) => Poll::Ready(Turn::Broke(Cause::new("its context stopped", String::new()))),
         }
     }
 
@@ -193,23 +195,29 @@ impl<A> Drop for Supervisor<A>
 where
     A: Actor<Context = Context<A>> + actix::Supervised,
 {
-    /// Also the way out when the arbiter ends. A context that is dropped alive runs its hooks, and a panic in
-    /// them that nobody catches would abort the process if it came while another one unwinds.
+    /// Also the way out when the arbiter ends. The context would run its last hooks when it is dropped; here
+    /// they run before, so that a panic in one is over when the fields drop: a second one would abort the process.
     fn drop(&mut self) {
         let Some(mut context) = self.context.take() else { return };
-        if !self.sound || thread::panicking() {
-            actix::ActorContext::terminate(context.ctx());
+        let mut ended = Ok(());
+        if self.sound && !thread::panicking() {
+            ended = caught(|| {
+                context.ctx().stop();
+                let _ = Pin::new(&mut context).poll(&mut task::Context::from_waker(Waker::noop()));
+            });
         }
-        if let Err(cause) = caught(|| drop(context)) {
-            let (kind, id) = (self.fate.cell.kind(), self.fate.cell.id());
-            log::error!(
-                "actor broke while it ended actor={kind} id={id} err={} place={}",
-                cause.message,
-                cause.place
-            );
+        context.ctx().terminate(); // no hook runs from here on
+        if let Err(cause) = ended.and(caught(|| drop(context))) {
+            complain("actor broke while it ended", &self.fate.cell, &cause);
             self.fate.cell.note(cause);
         }
     }
+}
+
+fn complain(what: &str, cell: &Cell, cause: &Cause) {
+    let (kind, id, Cause { message, place }) = (cell.kind(), cell.id(), cause);
+    let last_message = cell.status().last_message.unwrap_or("-");
+    log::error!("{what} actor={kind} id={id} err={message} place={place} last_message={last_message}");
 }
 
 #[cfg(test)]

@@ -468,6 +468,13 @@ async fn an_actor_that_nobody_can_reach_ends() {
     drop(addr);
     assert_eq!(cell.ended().await, Life::Stopped);
     assert_eq!(world.logged(), ["1"]);
+
+    // One that stops by itself then did not break.
+    let (Supervised { addr, cell }, _) = start(&kit(EAGER), "two");
+    addr.do_send(Break::StopsItself);
+    drop(addr);
+    assert_eq!(cell.ended().await, Life::Stopped);
+    assert_eq!((cell.status().restarts, cell.status().last_cause), (0, None));
 }
 
 #[actix_rt::test]
