@@ -200,9 +200,10 @@ impl ClientState {
     }
 
     /// The clock was set back behind the failure that closed the gate: the gate's time means nothing now, and
-    /// may lie days ahead.
+    /// may lie days ahead. A step of less than a minute only makes the wait so much longer.
     fn clock_went_back(&self, now_ms: i64) -> bool {
-        self.last_failure_ms.is_some_and(|failed| now_ms < failed)
+        const STEP_MS: i64 = 60_000;
+        self.last_failure_ms.is_some_and(|failed| now_ms < failed.saturating_sub(STEP_MS))
     }
 
     /// Makes phase, since and reason what the other fields say.
