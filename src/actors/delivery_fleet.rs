@@ -129,7 +129,7 @@ impl DeliveryFleetActor {
             for (client, backlog) in backlogs {
                 let usable = || {
                     let config = actor.services.configs.get(&client);
-                    config.is_some_and(|config| config.usable().is_some())
+                    config.is_some_and(|config| config.is_usable())
                 };
                 if backlog.pending > 0 && !actor.clients.contains_key(&client) && usable() {
                     actor.client(&client, ctx);
@@ -282,7 +282,8 @@ impl Handler<Gone> for DeliveryFleetActor {
         Box::pin(async move {
             let disable = async {
                 let Some(stored) = configs.get(&client).await? else { return Ok(false) };
-                let same = stored.config.usable().is_some_and(|settings| settings.webhook == webhook);
+                let same = stored.config.is_usable()
+                    && stored.config.delivery.as_ref().is_ok_and(|settings| settings.webhook == webhook);
                 if same {
                     configs.put(&client, Status::Inactive, stored.value, clock.now_ms()).await?;
                 }
@@ -314,8 +315,7 @@ impl Handler<QuiesceAll> for DeliveryFleetActor {
     fn handle(&mut self, _: QuiesceAll, _: &mut Self::Context) -> Self::Result {
         self.cell.handling("QuiesceAll");
         self.quiescing = true;
-        let waiting: Vec<_> =
-            self.clients.values().map(|client| client.child.addr.send(Quiesce)).collect();
+        let waiting: Vec<_> = self.clients.values().map(|client| client.child.addr.send(Quiesce)).collect();
         Box::pin(async move {
             futures_util::future::join_all(waiting).await;
         })

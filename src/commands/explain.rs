@@ -98,7 +98,9 @@ impl<'a> Explanation<'a> {
                 reason: None,
                 routes: routes.map(|routes| routes(change)),
             },
-            SourceEvent::Tombstone(subject) => Self { deleted: true, ..Self::without_change("tombstone", subject) },
+            SourceEvent::Tombstone(subject) => {
+                Self { deleted: true, ..Self::without_change("tombstone", subject) }
+            }
             SourceEvent::Skip(subject, reason) => Self {
                 op: reason.op(),
                 reason: Some(reason.as_str()),

@@ -149,10 +149,9 @@ impl WebhookDeliveryActor {
         if !waits || self.life.drain.asking || self.life.stopping {
             return None;
         }
-        let now_ms = self.now_ms();
-        if !self.life.state.may_send(now_ms) {
-            let gate = self.life.state.next_attempt_at_ms?;
-            return Some(now + Duration::from_millis(u64::try_from(gate - now_ms).unwrap_or(0)));
+        let gate = self.life.state.wait(self.now_ms())?;
+        if !gate.is_zero() {
+            return Some(now + gate);
         }
         match self.life.drain.pass {
             Pass::Due(at) => Some(at.max(now + SOON)),
@@ -201,7 +200,11 @@ impl WebhookDeliveryActor {
         self.look(async move { Ok(Look::Backlog(services.stash.backlog(&client).await?)) }, ctx);
     }
 
-    fn look(&mut self, look: impl Future<Output = Result<Look, StoreError>> + 'static, ctx: &mut Context<Self>) {
+    fn look(
+        &mut self,
+        look: impl Future<Output = Result<Look, StoreError>> + 'static,
+        ctx: &mut Context<Self>,
+    ) {
         self.life.drain.asking = true;
         let generation = self.life.drain.generation;
         let queued = self.life.writes.queued();
@@ -271,10 +274,16 @@ impl WebhookDeliveryActor {
             Ok(count) => {
                 actor.life.rows.dead = true;
                 if count > 0 {
-                    log::warn!("rows of a client that is gone are dead letters count={count} client={}", actor.client());
+                    log::warn!(
+                        "rows of a client that is gone are dead letters count={count} client={}",
+                        actor.client()
+                    );
                 }
             }
-            Err(err) => log::warn!("rows of a client that is gone were not marked err={err} client={}", actor.client()),
+            Err(err) => log::warn!(
+                "rows of a client that is gone were not marked err={err} client={}",
+                actor.client()
+            ),
         }));
     }
 }

@@ -118,7 +118,8 @@ impl WebhookDeliveryActor {
         let mut full = false;
         for transfer in batch {
             let document = transfer.document_hash;
-            let waits = check.waiting.contains(&document) || self.life.intake.stashed_since.contains(&document);
+            let waits =
+                check.waiting.contains(&document) || self.life.intake.stashed_since.contains(&document);
             // From the first that does not fit on, the rest of the batch is spilled: none may overtake.
             full = full || !self.fits(&transfer);
             if check.stashed.contains(&transfer.event_id) {
@@ -144,8 +145,7 @@ impl WebhookDeliveryActor {
         let (live, limits) = (self.life.lanes.live(), &self.services.limits);
         let empty = live.records == 0;
         empty
-            || (live.records < limits.client_records
-                && live.bytes + transfer.weight() <= limits.client_bytes)
+            || (live.records < limits.client_records && live.bytes + transfer.weight() <= limits.client_bytes)
     }
 
     /// Appends transfers that were not attempted to the stash, each with the label why. The intake waits until they are durable.

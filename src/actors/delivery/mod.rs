@@ -130,7 +130,7 @@ struct Life {
     refused: HashSet<DocumentHash>,
     drain: Drain,
     writes: Writes,
-    timer: Option<(Instant, SpawnHandle)>,
+    timer: Option<Instant>,
     idle_since: Option<Instant>,
     published: Option<Instant>,
     quiescing: Vec<oneshot::Sender<()>>,
@@ -221,7 +221,7 @@ impl WebhookDeliveryActor {
     /// Does all that can be done now. Every handler ends here; it may be called at any time.
     fn pump(&mut self, ctx: &mut Context<Self>) {
         if self.life.loaded {
-            self.look_at_config();
+            self.look_at_config(ctx);
             self.take_in(ctx);
             self.dispatch(ctx);
             self.drain(ctx);
@@ -271,7 +271,7 @@ impl WebhookDeliveryActor {
     }
 
     /// Follows the client's config.
-    fn look_at_config(&mut self) {
+    fn look_at_config(&mut self, ctx: &mut Context<Self>) {
         let target = match self.services.configs.get(self.client()) {
             None => Target::Gone,
             Some(config) if config.deleted => Target::Gone,
@@ -284,22 +284,26 @@ impl WebhookDeliveryActor {
         if target == self.life.target {
             return;
         }
-        let first = self.life.target == Target::Unknown;
-        let event = match &target {
-            Target::Webhook(_) => Some(ClientEvent::ConfigUsable),
-            Target::Unusable(fault) => Some(ClientEvent::ConfigUnusable { reason: fault.clone() }),
-            Target::Inactive | Target::Gone | Target::Unknown => Some(ClientEvent::ConfigInactive),
-        };
         // A restart is no new config: a webhook that failed before still fails.
-        let known = first && matches!(target, Target::Webhook(_)) && self.life.state.phase != Phase::Disabled;
+        let changed = self.life.target != Target::Unknown;
+        let event = match &target {
+            Target::Webhook(_) => ClientEvent::ConfigUsable,
+            Target::Unusable(fault) => ClientEvent::ConfigUnusable { reason: fault.clone() },
+            Target::Inactive | Target::Gone | Target::Unknown => ClientEvent::ConfigInactive,
+        };
         self.life.target = target;
         self.life.sender = None;
         self.life.rate = RateGate::default();
-        if let Some(event) = event.filter(|_| !known) {
+        self.happened(event);
+        if changed {
             self.life.endpoint_failures = 0;
             self.life.refused.clear();
+            self.happened(ClientEvent::TryNow);
+            self.life.lanes.take_rows();
             self.life.drain.begin_anew();
-            self.happened(event);
+        }
+        if self.life.target == Target::Gone && self.life.rows.pending {
+            self.bury(ctx);
         }
     }
 
@@ -317,7 +321,9 @@ impl WebhookDeliveryActor {
                 self.inbox.client()
             );
         }
-        let unsaved = |state: &ClientState| (state.phase, state.since_ms, state.failed_rounds, state.next_attempt_at_ms);
+        let unsaved = |state: &ClientState| {
+            (state.phase, state.since_ms, state.failed_rounds, state.next_attempt_at_ms)
+        };
         self.life.state_unsaved |= unsaved(&next) != unsaved(&self.life.state);
         self.life.state = next;
         if live && !self.sends_live() {
@@ -366,25 +372,22 @@ impl WebhookDeliveryActor {
         ];
         let Some(due) = due.into_iter().flatten().min() else { return };
         let due = due.max(now + Duration::from_millis(1));
-        match self.life.timer {
-            Some((armed, _)) if armed <= due && armed > now => return,
-            Some((_, handle)) => {
-                ctx.cancel_future(handle);
-            }
-            None => {}
+        if self.life.timer.is_some_and(|armed| now < armed && armed <= due) {
+            return;
         }
-        let handle = ctx.run_later(due - now, |actor, ctx| {
+        // A timer that an earlier one made needless is left to fire: it finds nothing to do. (Cancelling is a trap, see `runtime`.)
+        self.life.timer = Some(due);
+        ctx.run_later(due - now, |actor, ctx| {
             actor.cell.tick();
-            actor.life.timer = None;
             actor.insure();
             actor.retire_when_idle();
             actor.pump(ctx);
         });
-        self.life.timer = Some((due, handle));
     }
 
     fn retire_when_idle(&mut self) {
-        let idle = self.life.idle_since.is_some_and(|since| since.elapsed() >= self.services.limits.idle_after);
+        let idle =
+            self.life.idle_since.is_some_and(|since| since.elapsed() >= self.services.limits.idle_after);
         let waits = self.life.rows.pending && matches!(self.life.target, Target::Webhook(_));
         if idle && self.life.loaded && !waits && !self.life.stopping && !self.life.saving_state {
             self.fleet.do_send(Retire(self.client().clone()));

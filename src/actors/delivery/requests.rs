@@ -13,7 +13,7 @@ use super::writes::After;
 use super::{Target, WebhookDeliveryActor};
 use crate::actors::delivery_fleet::Gone;
 use crate::domain::client_state::{ClientEvent, Phase};
-use crate::domain::config::RateLimit;
+use crate::domain::config::{DeliverySettings, RateLimit};
 use crate::domain::delivery::{self, Answer, Failure, FailureClass, Outcome};
 use crate::domain::stash::{Claim, NewRow, RowFailure, StashWrite};
 use crate::domain::transfer::Sequence;
@@ -89,7 +89,7 @@ impl WebhookDeliveryActor {
             return;
         }
         // After failures one real payload goes first, alone: its success opens the gate for the others.
-        let at_once = if self.life.state.is_probing(now_ms) { 1 } else { settings.concurrency };
+        let at_once = if self.life.state.is_probing() { 1 } else { settings.concurrency };
         if self.life.lanes.rows().records > 0 && self.life.drain.lease(now_ms) == Lease::Expired {
             self.life.lanes.take_rows();
             self.life.drain.begin_anew();
@@ -113,12 +113,12 @@ impl WebhookDeliveryActor {
         self.life.rate.opens.filter(|_| self.life.lanes.is_ready())
     }
 
-    fn send(&mut self, entry: Entry, settings: &crate::domain::config::DeliverySettings, ctx: &mut Context<Self>) {
+    fn send(&mut self, entry: Entry, settings: &DeliverySettings, ctx: &mut Context<Self>) {
         #[cfg(debug_assertions)]
         super::fault::panic_when_asked(self.client());
         let sequence = entry.transfer.sequence;
-        let traceparent = delivery::TraceIds { trace: fastrand::u128(1..), span: fastrand::u64(1..) };
-        let request = delivery::request(&entry.transfer, settings, self.now_ms(), traceparent);
+        let span_id = fastrand::u64(1..).to_be_bytes();
+        let request = delivery::request(&entry.transfer, settings, self.now_ms(), span_id);
         let sender = self.life.sender.get_or_insert_with(|| self.services.senders.open()).clone();
         let (addr, claim) = (ctx.address(), self.life.claim);
         let on_the_wire = OnTheWire::new(&self.services.metrics.in_flight);
@@ -132,10 +132,16 @@ impl WebhookDeliveryActor {
     }
 
     fn answered(&mut self, answered: Answered) {
-        let Some(InFlight { entry, insured }) = self.life.in_flight.remove(&answered.sequence) else { return };
+        let Some(InFlight { entry, insured }) = self.life.in_flight.remove(&answered.sequence) else {
+            return;
+        };
         let now_ms = self.now_ms();
         if let Err(err) = &answered.result {
-            log::debug!("attempt failed err={err} event={} client={}", entry.transfer.event_id, self.client());
+            log::debug!(
+                "attempt failed err={err} event={} client={}",
+                entry.transfer.event_id,
+                self.client()
+            );
         }
         let outcome = delivery::classify(answered.result.as_ref().map_err(|err| err.reason), now_ms);
         let metrics = &self.services.metrics;
@@ -194,7 +200,9 @@ impl WebhookDeliveryActor {
         self.keep(entry, insured, failure);
 
         match class {
-            FailureClass::Endpoint => self.life.endpoint_failures = self.life.endpoint_failures.saturating_add(1),
+            FailureClass::Endpoint => {
+                self.life.endpoint_failures = self.life.endpoint_failures.saturating_add(1)
+            }
             FailureClass::Config => {
                 self.life.refused.insert(document);
             }
@@ -203,7 +211,8 @@ impl WebhookDeliveryActor {
         let degraded = self.life.state.phase == Phase::Degraded;
         let endpoint = class == FailureClass::Endpoint
             && (degraded || retry_after.is_some() || self.life.endpoint_failures >= FAILURES_IN_A_ROW);
-        let refused = self.life.refused.len() >= REFUSED_DOCUMENTS || (class == FailureClass::Config && degraded);
+        let refused =
+            self.life.refused.len() >= REFUSED_DOCUMENTS || (class == FailureClass::Config && degraded);
         if endpoint || refused {
             self.life.refused.clear();
             self.happened(ClientEvent::EndpointFailed { reason, retry_after });
@@ -240,7 +249,11 @@ impl WebhookDeliveryActor {
                     && payload_failures + 1 >= self.services.limits.payload_attempts
                     && self.life.state.failed_rounds == 0;
                 if gives_up {
-                    log::warn!("payload is a dead letter reason={} event={event_id} client={}", row.reason, self.client());
+                    log::warn!(
+                        "payload is a dead letter reason={} event={event_id} client={}",
+                        row.reason,
+                        self.client()
+                    );
                     self.life.rows.dead = true;
                     self.life.writes.push_of_drain(StashWrite::Dead { event_id, failure: row });
                 } else {

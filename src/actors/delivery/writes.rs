@@ -145,7 +145,9 @@ impl WebhookDeliveryActor {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         };
-        ctx.spawn(write.into_actor(self).map(move |results, actor, ctx| actor.written(stretches, results, ctx)));
+        ctx.spawn(
+            write.into_actor(self).map(move |results, actor, ctx| actor.written(stretches, results, ctx)),
+        );
     }
 
     fn written(&mut self, stretches: Vec<Stretch>, results: Vec<StoreResult<()>>, ctx: &mut Context<Self>) {

@@ -82,7 +82,7 @@ impl TransferStage {
                 Ok(TransferEvent::Assigned(partitions)) => self.assigned(partitions).await,
                 Ok(TransferEvent::Batch { partition, transfers }) => {
                     patience.over();
-                    let hand_over = self.hand_over(&consumer, &paused, partition, transfers);
+                    let hand_over = self.hand_over(&cell, &consumer, &paused, partition, transfers);
                     tokio::select! {
                         () = self.stop_reading.cancelled() => return,
                         () = hand_over => {}
@@ -118,6 +118,7 @@ impl TransferStage {
 
     async fn hand_over(
         &self,
+        cell: &Cell,
         consumer: &Arc<dyn TransferConsumer>,
         paused: &Paused,
         partition: u32,
@@ -130,24 +131,24 @@ impl TransferStage {
             let reserved = match self.windows.reserve(transfer.clone()).now_or_never() {
                 Some(reserved) => reserved,
                 None => {
-                    self.deliver(std::mem::take(&mut batch)).await;
+                    self.deliver(cell, std::mem::take(&mut batch)).await;
                     self.windows.reserve(transfer.clone()).await
                 }
             };
             unsettled = self.windows.received(&transfer);
             batch.push(reserved);
         }
-        self.deliver(batch).await;
+        self.deliver(cell, batch).await;
         if unsettled > self.unsettled_per_partition {
             consumer.pause(partition);
             lock(paused).insert(partition);
         }
     }
 
-    async fn deliver(&self, batch: Vec<Unsettled>) {
+    async fn deliver(&self, cell: &Cell, batch: Vec<Unsettled>) {
         if !batch.is_empty() && self.fleet.send(Deliver(batch)).await.is_err() {
             // The fleet died with this message in its hands. The records are unsettled: read from the committed offset again.
-            self.cell.restart("the fleet lost a batch");
+            cell.restart("the fleet lost a batch");
             std::future::pending::<()>().await;
         }
     }

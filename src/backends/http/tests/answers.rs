@@ -35,7 +35,8 @@ async fn a_redirect_is_an_answer_and_is_not_followed() {
     let target = Receiver::answering("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
     let location = target.url();
     let receiver = Receiver::start(move |_, mut peer| {
-        let answer = format!("HTTP/1.1 307 Temporary Redirect\r\nlocation: {location}\r\ncontent-length: 0\r\n\r\n");
+        let answer =
+            format!("HTTP/1.1 307 Temporary Redirect\r\nlocation: {location}\r\ncontent-length: 0\r\n\r\n");
         async move {
             while peer.request().await.is_some() {
                 peer.write(&answer).await;
@@ -53,7 +54,9 @@ async fn a_redirect_is_an_answer_and_is_not_followed() {
 #[actix_rt::test]
 async fn retry_after_is_kept_as_it_came_unless_it_is_absurd() {
     let date = "Wed, 21 Oct 2026 07:28:00 GMT";
-    for (header, kept) in [("120", Some("120")), (date, Some(date)), (&*"9".repeat(65), None), ("\u{fc}", None)] {
+    for (header, kept) in
+        [("120", Some("120")), (date, Some(date)), (&*"9".repeat(65), None), ("\u{fc}", None)]
+    {
         let answer = format!("HTTP/1.1 503 Busy\r\nretry-after: {header}\r\ncontent-length: 0\r\n\r\n");
         let receiver = Receiver::answering(answer.leak()).await;
         let answer = sender().send(request(&receiver.url())).await.unwrap();

@@ -97,11 +97,16 @@ async fn credentials_and_fragment_stay_at_home() {
 
 #[actix_rt::test]
 async fn what_cannot_be_sent_is_an_error_that_keeps_secrets() {
-    for (name, value) in [("x-token", "secret\r\nx-evil: 1"), ("x token", "secret"), ("", "secret"), ("x", "secret\0")] {
+    for (name, value) in
+        [("x-token", "secret\r\nx-evil: 1"), ("x token", "secret"), ("", "secret"), ("x", "secret\0")]
+    {
         let mut request = request("http://127.0.0.1:1/?secret");
         request.headers.push((name.to_owned(), value.to_owned()));
         let error = sender().send(request).await.unwrap_err();
-        assert_eq!((error.reason, error.detail), (NoAnswer::Connect, format!("header {name:?} cannot be sent")));
+        assert_eq!(
+            (error.reason, error.detail),
+            (NoAnswer::Connect, format!("header {name:?} cannot be sent"))
+        );
     }
     let long = format!("http://127.0.0.1:1/?secret{}", "x".repeat(70_000));
     let error = sender().send(request(&long)).await.unwrap_err();

@@ -74,7 +74,8 @@ fn https(receiver: &Receiver, host: &str) -> String {
 #[actix_rt::test]
 async fn an_extra_root_is_believed() {
     let authority = authority();
-    let (receiver, protocols) = tls_receiver(server_config(&["localhost", "127.0.0.1"], Some(&authority))).await;
+    let (receiver, protocols) =
+        tls_receiver(server_config(&["localhost", "127.0.0.1"], Some(&authority))).await;
     let sender = senders(LOOPBACK, LIMITS, Some(&authority.pem())).open();
     for host in ["localhost", "localhost", "localhost.", "127.0.0.1"] {
         assert_eq!(sender.send(request(&https(&receiver, host))).await.unwrap().status, 200, "{host}");
@@ -123,7 +124,11 @@ async fn what_is_not_tls_fails_the_handshake() {
         })
         .await;
         let sender = senders(LOOPBACK, LIMITS, None).open();
-        assert_eq!(reason(sender.send(request(&https(&receiver, "localhost"))).await), NoAnswer::Tls, "{answer:?}");
+        assert_eq!(
+            reason(sender.send(request(&https(&receiver, "localhost"))).await),
+            NoAnswer::Tls,
+            "{answer:?}"
+        );
         assert_eq!(receiver.connections(), 1);
     }
 }
@@ -132,7 +137,11 @@ async fn what_is_not_tls_fails_the_handshake() {
 async fn a_handshake_that_does_not_end_is_cut() {
     let receiver = Receiver::start(|_, mut peer| async move { peer.closed().await }).await;
     let limits = SendLimits { connect_timeout: Duration::from_millis(200), ..LIMITS };
-    let error = senders(LOOPBACK, limits, None).open().send(request(&https(&receiver, "127.0.0.1"))).await.unwrap_err();
+    let error = senders(LOOPBACK, limits, None)
+        .open()
+        .send(request(&https(&receiver, "127.0.0.1")))
+        .await
+        .unwrap_err();
     assert_eq!((error.reason, &*error.detail), (NoAnswer::Tls, "no TLS handshake in time"));
 }
 
@@ -143,8 +152,9 @@ async fn a_receiver_that_wants_a_certificate_of_ours_is_tls() {
     roots.add(known.der().clone()).unwrap();
     let trusting = server_config(&["localhost"], Some(&known));
     let verifier = WebPkiClientVerifier::builder(Arc::new(roots)).build().unwrap();
-    let config =
-        ServerConfig::builder().with_client_cert_verifier(verifier).with_cert_resolver(trusting.cert_resolver);
+    let config = ServerConfig::builder()
+        .with_client_cert_verifier(verifier)
+        .with_cert_resolver(trusting.cert_resolver);
     let (receiver, _) = tls_receiver(config).await;
     let sender = senders(LOOPBACK, LIMITS, Some(&known.pem())).open();
     assert_eq!(reason(sender.send(request(&https(&receiver, "localhost"))).await), NoAnswer::Tls);
@@ -156,7 +166,10 @@ fn extra_roots_that_are_none_are_refused() {
     drop(senders(&[], LIMITS, None));
     assert!(matches!(make(b""), Err(RootsError::Empty)));
     assert!(matches!(make(b"hello"), Err(RootsError::Empty)));
-    assert!(matches!(make(b"-----BEGIN CERTIFICATE-----\n???\n-----END CERTIFICATE-----"), Err(RootsError::Pem(_))));
+    assert!(matches!(
+        make(b"-----BEGIN CERTIFICATE-----\n???\n-----END CERTIFICATE-----"),
+        Err(RootsError::Pem(_))
+    ));
     assert!(matches!(
         make(b"-----BEGIN CERTIFICATE-----\naGVsbG8=\n-----END CERTIFICATE-----"),
         Err(RootsError::Certificate(_))
