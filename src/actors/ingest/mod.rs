@@ -8,8 +8,11 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use futures_util::future::LocalBoxFuture;
+use prometheus::IntGauge;
+use tokio_util::sync::CancellationToken;
 
-use crate::ports::StoreError;
+use crate::ports::event_log::Lag;
+use crate::ports::{BoxFuture, StoreError, StoreResult};
 use crate::runtime::Cell;
 
 /// The reading of one stream.
@@ -44,6 +47,21 @@ impl<S: Stage> Actor for KafkaIngestActor<S> {
 }
 
 impl<S: Stage> Supervised for KafkaIngestActor<S> {}
+
+/// Keeps the gauge of a stream's lag until the stage is told to stop.
+async fn report_lag<'a>(
+    lag: impl Fn() -> BoxFuture<'a, StoreResult<Lag>>,
+    gauge: IntGauge,
+    stop: &CancellationToken,
+) {
+    const EVERY: Duration = Duration::from_secs(1);
+    while tokio::time::timeout(EVERY, stop.cancelled()).await.is_err() {
+        // While the log cannot be asked the last known lag stands; the reading itself says why.
+        if let Ok(lag) = lag().await {
+            gauge.set(i64::try_from(lag.records).unwrap_or(i64::MAX));
+        }
+    }
+}
 
 /// Waits between attempts while a store is away, and says so once.
 struct Patience {

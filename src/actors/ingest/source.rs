@@ -6,7 +6,7 @@ use actix::prelude::*;
 use futures_util::future::LocalBoxFuture;
 use tokio_util::sync::CancellationToken;
 
-use super::{Patience, Stage};
+use super::{Patience, Stage, report_lag};
 use crate::actors::config_cache::{ConfigCacheActor, ConfigTable, Refresh};
 use crate::domain::change_event::{self, ChangeEvent, Op, SourceEvent, SourceNames, SourceRecord};
 use crate::domain::document::{Bodies, BodyShape};
@@ -61,32 +61,38 @@ impl Stage for SourceStage {
                     Err(err) => patience.after(&err).await,
                 }
             };
-            loop {
-                let batch = tokio::select! {
-                    () = self.stop.cancelled() => return,
-                    batch = consumer.next() => batch,
-                };
-                cell.handling("batch");
-                let done = match batch {
-                    Ok(records) => self.ingest(&*consumer, &records).await,
-                    Err(err) => Err(err),
-                };
-                match done {
-                    Ok(()) => patience.over(),
-                    Err(err) => {
-                        self.metrics.store_errors.with_label_values(&["log"]).inc();
-                        patience.after(&err).await;
-                        while let Err(err) = consumer.rewind().await {
-                            patience.after(&err).await;
-                        }
-                    }
-                }
-            }
+            let gauge = self.metrics.lag.with_label_values(&["source"]);
+            let reporting = report_lag(|| consumer.lag(), gauge, &self.stop);
+            futures_util::future::join(self.read_stream(&cell, &*consumer, patience), reporting).await;
         })
     }
 }
 
 impl SourceStage {
+    async fn read_stream(&self, cell: &Cell, consumer: &dyn SourceConsumer, mut patience: Patience) {
+        loop {
+            let batch = tokio::select! {
+                () = self.stop.cancelled() => return,
+                batch = consumer.next() => batch,
+            };
+            cell.handling("batch");
+            let done = match batch {
+                Ok(records) => self.ingest(consumer, &records).await,
+                Err(err) => Err(err),
+            };
+            match done {
+                Ok(()) => patience.over(),
+                Err(err) => {
+                    self.metrics.store_errors.with_label_values(&["log"]).inc();
+                    patience.after(&err).await;
+                    while let Err(err) = consumer.rewind().await {
+                        patience.after(&err).await;
+                    }
+                }
+            }
+        }
+    }
+
     /// Writes what becomes of a batch. A changed config is applied before what stands behind it is routed.
     async fn ingest(&self, consumer: &dyn SourceConsumer, records: &[SourceRecord]) -> StoreResult<()> {
         let mut work = Work::default();

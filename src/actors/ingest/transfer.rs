@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
 use tokio_util::sync::CancellationToken;
 
-use super::{Patience, Stage};
+use super::{Patience, Stage, report_lag};
 use crate::actors::delivery_fleet::{Assigned, Committed, Deliver, DeliveryFleetActor};
 use crate::actors::windows::{Unsettled, Windows};
 use crate::domain::transfer::Transfer;
@@ -61,8 +61,10 @@ impl Stage for TransferStage {
             patience.over();
             let paused = Arc::new(Mutex::new(HashSet::new()));
             let reading = self.read(cell, consumer.clone(), paused.clone());
-            let committing = self.commit(consumer, paused);
-            futures_util::future::join(reading, committing).await;
+            let committing = self.commit(consumer.clone(), paused);
+            let gauge = self.metrics.lag.with_label_values(&["transfer"]);
+            let reporting = report_lag(|| consumer.lag(), gauge, &self.stop);
+            futures_util::future::join3(reading, committing, reporting).await;
         })
     }
 }
