@@ -113,7 +113,8 @@ fn write_plain_document(members: &extended_json::Members<'_>, id: &str, out: &mu
     };
     out.push('{');
     let kept = members.iter().enumerate();
-    for (index, (name, value)) in kept.filter(|(at, (name, _))| *at == place || name != "_id" && name != "id") {
+    for (index, (name, value)) in kept.filter(|(at, (name, _))| *at == place || name != "_id" && name != "id")
+    {
         if !out.ends_with('{') {
             out.push(',');
         }
@@ -143,7 +144,9 @@ pub(super) fn write_plain(value: &Value<'_>, out: &mut String) {
                 (None, Bson::Binary { base64, .. }) => write_string(base64, out),
                 (None, _) => write_object(members, out, write_plain),
             },
-            Some(Bson::Date(ms)) if (YEAR_1..YEAR_10000).contains(&ms) => write_iso(ms, SecondsFormat::Millis, out),
+            Some(Bson::Date(ms)) if (YEAR_1..YEAR_10000).contains(&ms) => {
+                write_iso(ms, SecondsFormat::Millis, out)
+            }
             Some(_) => write_relaxed(value, out),
         },
         _ => extended_json::write(value, out),
@@ -155,7 +158,10 @@ fn write_relaxed(value: &Value<'_>, out: &mut String) {
     match value {
         Value::Array(elements) => write_array(elements, out, write_relaxed),
         Value::Object(members) => match Bson::recognise(value) {
-            None | Some(Bson::Container | Bson::ObjectId(_) | Bson::Uuid(_) | Bson::NonFinite(_) | Bson::Decimal(_)) => {
+            None
+            | Some(
+                Bson::Container | Bson::ObjectId(_) | Bson::Uuid(_) | Bson::NonFinite(_) | Bson::Decimal(_),
+            ) => {
                 write_object(members, out, write_relaxed);
             }
             Some(Bson::Number(digits)) => out.push_str(digits),

@@ -109,7 +109,8 @@ fn record(value: Value<'_>, defaults: Defaults<'_>) -> Result<NewRecord, String>
 /// Ours, or a document that happens to have a field `topic`?
 fn is_ours(value: &Value<'_>) -> bool {
     let is_text = |name| matches!(value.get(name), Some(Value::String(_)));
-    is_text("topic") && (is_text("value_base64") || is_text("value") || value.get("value") == Some(&Value::Null))
+    is_text("topic")
+        && (is_text("value_base64") || is_text("value") || value.get("value") == Some(&Value::Null))
 }
 
 fn ours(record: &Value<'_>) -> Result<NewRecord, String> {
@@ -192,3 +193,5 @@ fn checked_topic(topic: &str) -> Result<Arc<str>, String> {
     }
 }
 
+#[cfg(test)]
+mod tests;

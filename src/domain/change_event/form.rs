@@ -58,7 +58,8 @@ impl Form {
 pub(in crate::domain) fn unwrap_schema(value: Value<'_>) -> Value<'_> {
     match value {
         Value::Object(mut members)
-            if members.len() == 2 && ["schema", "payload"].iter().all(|name| get(&members, name).is_some()) =>
+            if members.len() == 2
+                && ["schema", "payload"].iter().all(|name| get(&members, name).is_some()) =>
         {
             take(&mut members, "payload").unwrap_or(Value::Null)
         }
@@ -216,9 +217,7 @@ fn flattened(mut value: Members<'_>, record: &SourceRecord) -> Read {
     let document = Document::inline(&Value::Object(value));
     Ok(Ok(match op {
         // Without a pre-image the id is all there is.
-        Op::Delete if only_id => {
-            Change { op, before: None, after: None, partial: Some(Some(document)) }
-        }
+        Op::Delete if only_id => Change { op, before: None, after: None, partial: Some(Some(document)) },
         Op::Delete => Change { op, before: Some(document), after: None, partial: None },
         _ => Change { op, before: None, after: Some(document), partial: None },
     }))
@@ -229,4 +228,3 @@ fn is_added(name: &str) -> bool {
     let exact = ["__deleted", "__op", "__ts_ms", "__name", "__db", "__collection"];
     exact.contains(&name) || name.starts_with("__source_")
 }
-

@@ -119,4 +119,3 @@ fn numbered_elements<'v, 'a>(members: &'v Members<'a>) -> Option<Vec<&'v Value<'
     elements.sort_by_key(|(number, _)| *number);
     Some(elements.into_iter().map(|(_, value)| value).collect())
 }
-

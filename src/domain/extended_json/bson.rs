@@ -57,8 +57,7 @@ impl<'v> Bson<'v> {
             [_, (second, other)] => Self::of_two((first, value), (second, other)),
             [_, (second, _), (third, db)] => {
                 let is_reference = first == "$ref" && second == "$id" && third == "$db";
-                (is_reference && value.as_str().is_some() && db.as_str().is_some())
-                    .then_some(Self::Container)
+                (is_reference && value.as_str().is_some() && db.as_str().is_some()).then_some(Self::Container)
             }
             _ => None,
         }

@@ -286,8 +286,7 @@ pub(super) fn is_number(text: &str) -> bool {
 
 /// How many bytes at the beginning are a number of JSON's grammar; 0: none.
 fn number_length(bytes: &[u8]) -> usize {
-    let digits =
-        |from: usize| bytes.iter().skip(from).take_while(|byte| byte.is_ascii_digit()).count();
+    let digits = |from: usize| bytes.iter().skip(from).take_while(|byte| byte.is_ascii_digit()).count();
     let mut at = usize::from(bytes.first() == Some(&b'-'));
     match bytes.get(at) {
         Some(b'0') => at += 1,
