@@ -50,7 +50,6 @@ pub fn explain(
     let mut content = Vec::new();
     input.read_to_end(&mut content).context("cannot read the input")?;
     let records = intake::read_file(&content, Defaults { prefix: &names.prefix, topic: default_topic })?;
-    drop(content);
     let mut explained = Explained::default();
     for (record, offset) in records.into_iter().zip(0..) {
         let event = change_event::read(&at(record, offset), names);
@@ -125,5 +124,61 @@ impl<'a> Explanation<'a> {
             reason: None,
             routes: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::fixtures::{self, names};
+
+    fn explained(input: &str, routes: Option<Routes<'_>>) -> (Explained, Vec<serde_json::Value>) {
+        let mut out = Vec::new();
+        let explained = explain(input.as_bytes(), None, &names(), routes, &mut out).unwrap();
+        let lines = String::from_utf8(out).unwrap();
+        (explained, lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
+    }
+
+    #[test]
+    fn says_of_every_fixture_what_is_expected() {
+        let fixtures = fixtures::all();
+        let input: String = fixtures.iter().map(|fixture| fixture.text.as_str()).collect();
+        let (explained, lines) = explained(&input, None);
+        assert_eq!((explained.records, lines.len()), (237, 237));
+        assert_eq!(
+            explained.invalid,
+            fixtures.iter().filter(|fixture| fixture.expect["kind"] == "invalid").count()
+        );
+        for (fixture, line) in fixtures.iter().zip(&lines) {
+            for member in ["kind", "op", "db", "collection", "id", "clients", "removed_clients", "deleted"] {
+                assert_eq!(line[member], fixture.expect[member], "{} {member}", fixture.name);
+            }
+            let has_reason = line["kind"] == "skip" || line["kind"] == "invalid";
+            assert_eq!(line["reason"].is_string(), has_reason, "{}", fixture.name);
+            assert_eq!(line.get("routes"), None);
+        }
+    }
+
+    #[test]
+    fn says_who_would_get_a_change_where_that_is_known() {
+        let routes = |change: &ChangeEvent| -> Vec<Route> {
+            let blocked = |client: &ClientId| Route {
+                client: client.clone(),
+                sent: false,
+                reason: Some("no_config".to_string()),
+            };
+            change.clients.iter().map(blocked).collect()
+        };
+        let (_, lines) = explained(&fixtures::one("a01_create").text, Some(&routes));
+        let expected = serde_json::json!([
+            {"client": "64c0a1e0f1a2b3c4d5e60001", "sent": false, "reason": "no_config"}
+        ]);
+        assert_eq!(lines[0]["routes"], expected);
+    }
+
+    #[test]
+    fn names_what_is_no_record() {
+        let err = explain("{\"x\":1}".as_bytes(), None, &names(), None, &mut Vec::new()).unwrap_err();
+        assert!(err.to_string().starts_with("record 0: "), "{err}");
     }
 }
