@@ -19,7 +19,7 @@ use serde_json::json;
 use tokio::time::{Instant, pause};
 
 use super::{Supervised, supervise};
-use crate::runtime::{Arbiters, Cell, Kit, Life, RestartPolicy, lock};
+use crate::runtime::{Arbiters, Cell, Kit, Life, Phase, RestartPolicy, lock};
 
 /// Restarts fast, and never gives up within a test that does not want it.
 const EAGER: RestartPolicy = RestartPolicy {
@@ -182,6 +182,8 @@ fn start_in(kit: &Kit, id: &str, world: &Arc<World>) -> Supervised<Probe> {
 
 /// Waits until the actor runs in this generation or a later one.
 async fn generation(cell: &Cell, wanted: u64) {
-    let mut phase = cell.watch();
-    phase.wait_for(|phase| phase.life == Life::Running && phase.generation >= wanted).await.unwrap();
+    let reached = |phase: &Phase| phase.life == Life::Running && phase.generation >= wanted;
+    let mut watch = cell.watch();
+    let phase = *watch.wait_for(|phase| reached(phase) || phase.life.is_over()).await.unwrap();
+    assert!(reached(&phase), "{phase:?} instead of generation {wanted}");
 }
