@@ -9,6 +9,53 @@
 //! - The actor value is used again: `restarting()` has to set the fields right, `started()` arms the timers.
 //! - After too many failures it ends as [`Life::Failed`], which its [`Cell`] and the [`Registry`] go on showing.
 //!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use actix::prelude::*;
+//! use dispatcher::runtime::{Cell, Kit, RestartPolicy, supervise};
+//!
+//! struct Counter {
+//!     cell: Cell,
+//!     count: u32,
+//! }
+//!
+//! impl Actor for Counter {
+//!     type Context = Context<Self>;
+//! }
+//!
+//! impl Supervised for Counter {
+//!     fn restarting(&mut self, _: &mut Context<Self>) {
+//!         self.count = 0;
+//!     }
+//! }
+//!
+//! #[derive(Message)]
+//! #[rtype(result = "()")]
+//! struct Add(u32);
+//!
+//! impl Handler<Add> for Counter {
+//!     type Result = ();
+//!
+//!     fn handle(&mut self, Add(number): Add, _: &mut Context<Self>) {
+//!         self.cell.handling("Add");
+//!         self.count = self.count.checked_add(number).expect("a bug, for the example");
+//!         self.cell.publish(self.count.into());
+//!     }
+//! }
+//!
+//! System::new().block_on(async {
+//!     let kit = Kit::new(Arc::new(|kind| println!("{kind} restarts")), RestartPolicy::default());
+//!     let make = |cell| Counter { cell, count: 0 };
+//!     let counter = supervise(&kit, &Arbiter::current(), "counter", "one", make);
+//!     counter.addr.do_send(Add(u32::MAX));
+//!     counter.addr.do_send(Add(1)); // breaks
+//!     counter.addr.send(Add(2)).await.unwrap();
+//!     let status = counter.cell.status();
+//!     assert_eq!((status.restarts, status.published), (1, Some(Arc::new(2.into()))));
+//! });
+//! ```
+//!
 //! Three things that actix leaves to its user, which hold for every actor here (`tests/actix_facts.rs`):
 //!
 //! - A mailbox has no limit. Senders are held back by [`Permits`] or a [`ByteBudget`] that ride in the messages.

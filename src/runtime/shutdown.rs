@@ -1,21 +1,14 @@
 //! Stopping in order: everybody hears that it begins, then the steps follow one another, each with its time.
 
-use std::{
-    panic::AssertUnwindSafe,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{panic::AssertUnwindSafe, time::Duration};
 
 use futures_util::{FutureExt as _, future::LocalBoxFuture};
 use tokio_util::sync::CancellationToken;
-
-use super::lock;
 
 /// The shutdown of a process. A clone is the same one.
 #[derive(Clone, Debug, Default)]
 pub struct Shutdown {
     token: CancellationToken,
-    step: Arc<Mutex<Option<&'static str>>>,
 }
 
 impl Shutdown {
@@ -39,18 +32,12 @@ impl Shutdown {
         self.token.clone()
     }
 
-    /// The step at work, if one is.
-    pub fn step(&self) -> Option<&'static str> {
-        *lock(&self.step)
-    }
-
     /// Begins, and does the steps in order. One that takes too long is dropped, one that panics ends; both are
     /// logged, and the next begins all the same. Returns what did not finish.
     pub async fn run(&self, steps: Vec<StopStep<'_>>) -> Vec<Unfinished> {
         self.begin();
         let mut unfinished = Vec::new();
         for StopStep { name, limit, work } in steps {
-            *lock(&self.step) = Some(name);
             log::info!("stopping step={name}");
             match tokio::time::timeout(limit, AssertUnwindSafe(work).catch_unwind()).await {
                 Ok(Ok(())) => {}
@@ -64,7 +51,6 @@ impl Shutdown {
                 }
             }
         }
-        *lock(&self.step) = None;
         unfinished
     }
 }
@@ -111,7 +97,6 @@ mod tests {
             .run(vec![
                 StopStep::new("intake", LIMIT, async {
                     assert!(shutdown.has_begun());
-                    assert_eq!(shutdown.step(), Some("intake"));
                     sleep(Duration::from_secs(1)).await;
                     log.borrow_mut().push("intake");
                 }),
@@ -123,7 +108,6 @@ mod tests {
         assert_eq!(unfinished, [Unfinished::Late("stuck"), Unfinished::Panicked("broken")]);
         assert_eq!(*log.borrow(), ["intake", "web"]);
         assert_eq!(start.elapsed().as_secs(), 6);
-        assert_eq!(shutdown.step(), None);
     }
 
     #[actix_rt::test]
