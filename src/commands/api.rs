@@ -49,7 +49,8 @@ impl ApiOptions {
         let mut tls = rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
         tls.alpn_protocols = vec![b"http/1.1".to_vec()];
         let connector = awc::Connector::new().rustls_0_23(Arc::new(tls)).timeout(Duration::from_secs(10));
-        let client = awc::Client::builder().connector(connector).timeout(TIMEOUT).disable_redirects().finish();
+        let client =
+            awc::Client::builder().connector(connector).timeout(TIMEOUT).disable_redirects().finish();
         Ok(Api { client, base: self.url.as_str().trim_end_matches('/').to_owned(), token })
     }
 }
@@ -95,9 +96,13 @@ impl Api {
         self.request(Method::POST, path, json).await.map(|(_, answer)| answer)
     }
 
-    async fn request(&self, method: Method, path: &str, json: Bytes) -> Result<(StatusCode, Value), ApiError> {
-        let unreachable =
-            |problem: String| ApiError::Unreachable { base: self.base.clone(), problem };
+    async fn request(
+        &self,
+        method: Method,
+        path: &str,
+        json: Bytes,
+    ) -> Result<(StatusCode, Value), ApiError> {
+        let unreachable = |problem: String| ApiError::Unreachable { base: self.base.clone(), problem };
         let mut request = self.client.request(method, format!("{}{path}", self.base));
         if !json.is_empty() {
             request = request.insert_header((header::CONTENT_TYPE, "application/json"));

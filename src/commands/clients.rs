@@ -123,9 +123,11 @@ fn value_of(options: &SetOptions) -> anyhow::Result<Value> {
             }
         },
     };
-    for (name, text) in
-        [("webhook", &options.webhook), ("authorization", &options.authorization), ("secret", &options.secret)]
-    {
+    for (name, text) in [
+        ("webhook", &options.webhook),
+        ("authorization", &options.authorization),
+        ("secret", &options.secret),
+    ] {
         if let Some(text) = text {
             value.insert(name.to_owned(), text_or_file(text)?.into());
         }

@@ -34,7 +34,10 @@ mod tests {
 
     #[test]
     fn an_id_cannot_forge_a_line() {
-        assert_eq!(one_line("client=a\n2026 INFO all is well\u{1b}[2J"), "client=a\\n2026 INFO all is well\\u{1b}[2J");
+        assert_eq!(
+            one_line("client=a\n2026 INFO all is well\u{1b}[2J"),
+            "client=a\\n2026 INFO all is well\\u{1b}[2J"
+        );
         assert_eq!(one_line("client=å🦀"), "client=å🦀");
     }
 }

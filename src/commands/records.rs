@@ -34,7 +34,11 @@ impl<R: BufRead> Records<R> {
                 return Ok(Some(record));
             }
             let Some(byte) = self.peek()? else {
-                return if is_bare { Ok(Some(record)) } else { Err(broken("ends in the middle of a record")) };
+                return if is_bare {
+                    Ok(Some(record))
+                } else {
+                    Err(broken("ends in the middle of a record"))
+                };
             };
             if is_bare && (byte.is_ascii_whitespace() || matches!(byte, b',' | b']')) {
                 return Ok(Some(record));
@@ -136,7 +140,9 @@ mod tests {
     fn split(text: &str) -> Result<Vec<String>, String> {
         // A small buffer, so that records cross its border.
         Records::new(io::BufReader::with_capacity(3, text.as_bytes()))
-            .map(|record| record.map(|bytes| String::from_utf8(bytes).unwrap()).map_err(|err| err.to_string()))
+            .map(|record| {
+                record.map(|bytes| String::from_utf8(bytes).unwrap()).map_err(|err| err.to_string())
+            })
             .collect()
     }
 

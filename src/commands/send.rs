@@ -52,7 +52,8 @@ pub(super) async fn run(options: SendOptions, environment: &Environment) -> anyh
     let (input, length) = open(&options.file)?;
     let path = match &options.topic {
         Some(topic) => {
-            let query = url::form_urlencoded::Serializer::new(String::new()).append_pair("topic", topic).finish();
+            let query =
+                url::form_urlencoded::Serializer::new(String::new()).append_pair("topic", topic).finish();
             format!("/v1/events?{query}")
         }
         None => "/v1/events".to_owned(),

@@ -18,8 +18,8 @@ use serde::Deserialize;
 pub use environment::{Environment, admin_token};
 pub use error::SettingsError;
 pub use load::Sources;
-pub use values::EgressAllow;
 
+use crate::backends::http::EgressRule;
 use crate::domain::config::Secret;
 
 /// The settings of one process.
@@ -196,7 +196,8 @@ pub struct Retry {
 #[serde(deny_unknown_fields)]
 pub struct Egress {
     /// What is allowed although it is private.
-    pub allow: Vec<EgressAllow>,
+    #[serde(deserialize_with = "values::egress_rule")]
+    pub allow: EgressRule,
 }
 
 /// TLS to webhooks.

@@ -1,54 +1,16 @@
-//! The values that TOML has no type for: durations, sizes, secrets, what egress allows.
+//! The values that TOML has no type for.
 
-use std::net::IpAddr;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
-use ipnet::IpNet;
 use serde::de::{Deserialize, Deserializer, Error};
 
+use crate::backends::http::EgressRule;
 use crate::domain::config::Secret;
 
-/// Webhook targets that are allowed although they are private.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum EgressAllow {
-    /// Addresses.
-    Net(IpNet),
-    /// A host name in lower case, or `*.` and the end of one.
-    Host(String),
-}
-
-impl FromStr for EgressAllow {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if let Ok(net) = text.parse::<IpNet>() {
-            return Ok(Self::Net(net));
-        }
-        if let Ok(address) = text.parse::<IpAddr>() {
-            return Ok(Self::Net(address.into()));
-        }
-        let name = text.strip_prefix("*.").unwrap_or(text);
-        // A host name ends in a letter; what ends in a number is an address, and this one did not read as any.
-        let is_name = name.split('.').all(is_label)
-            && name.rsplit('.').next().is_some_and(|end| end.bytes().any(|byte| byte.is_ascii_alphabetic()));
-        if is_name {
-            return Ok(Self::Host(text.to_ascii_lowercase()));
-        }
-        Err(format!("{text:?} is no network (10.20.0.0/16), no address and no host name"))
-    }
-}
-
-fn is_label(label: &str) -> bool {
-    !label.is_empty()
-        && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
-}
-
-impl<'de> Deserialize<'de> for EgressAllow {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
-    }
+/// Networks, addresses and host names.
+pub(super) fn egress_rule<'de, D: Deserializer<'de>>(deserializer: D) -> Result<EgressRule, D::Error> {
+    EgressRule::parse(&Vec::deserialize(deserializer)?).map_err(D::Error::custom)
 }
 
 /// `5s`, `15min`, `3d`, `100day`.
@@ -108,24 +70,6 @@ mod tests {
         }
         for text in ["", "MiB", "8MB", "-1", "1.5MiB", "99999999999999999999", "99999999999GiB"] {
             assert_eq!(parse_size(text), None, "{text}");
-        }
-    }
-
-    #[test]
-    fn egress_entries() {
-        for (text, entry) in [
-            ("10.0.0.0/8", EgressAllow::Net("10.0.0.0/8".parse().unwrap())),
-            ("127.0.0.1", EgressAllow::Net("127.0.0.1/32".parse().unwrap())),
-            ("::1", EgressAllow::Net("::1/128".parse().unwrap())),
-            ("localhost", EgressAllow::Host("localhost".into())),
-            ("*.Internal.example", EgressAllow::Host("*.internal.example".into())),
-        ] {
-            assert_eq!(text.parse(), Ok(entry), "{text}");
-        }
-        for text in
-            ["", "*", "10.0.0.0/33", "10.0.0", "300.1.2.3", "a..b", "*.*.x", "http://x", "fe80::/200", "a b"]
-        {
-            assert!(text.parse::<EgressAllow>().is_err(), "{text}");
         }
     }
 }

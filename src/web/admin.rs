@@ -6,7 +6,7 @@ use actix_web::body::BoxBody;
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::http::{StatusCode, header};
 use actix_web::middleware::Next;
-use actix_web::{Error, web};
+use actix_web::{Error, ResponseError, web};
 use sha2::{Digest, Sha256};
 use url::{Host, Url};
 
@@ -31,11 +31,13 @@ pub(super) async fn guard(
         host: request.uri().authority().map(|authority| authority.as_str()).or(header(header::HOST)),
         origin: header(header::ORIGIN),
     };
-    let token = request
-        .app_data::<web::Data<Shared>>()
-        .and_then(|shared| shared.service.admin_token.as_ref());
-    admit(token, &caller)?;
-    next.call(request).await
+    let token =
+        request.app_data::<web::Data<Shared>>().and_then(|shared| shared.service.admin_token.as_ref());
+    match admit(token, &caller) {
+        Ok(()) => next.call(request).await,
+        // An answer, not an error: it gets the headers of all answers, and is counted.
+        Err(problem) => Ok(request.into_response(problem.error_response())),
+    }
 }
 
 /// What is known of the sender of a request. Forwarded addresses are not: anybody can write them.
@@ -111,7 +113,7 @@ mod tests {
         let caller = Caller { peer: peer.parse().ok(), authorization, host, origin };
         match admit(token.map(Secret::new).as_ref(), &caller) {
             Ok(()) => 200,
-            Err(problem) => actix_web::ResponseError::status_code(&problem).as_u16(),
+            Err(problem) => problem.status_code().as_u16(),
         }
     }
 

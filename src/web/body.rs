@@ -29,7 +29,10 @@ pub(super) async fn read(
     };
     let encoding = request.headers().get(header::CONTENT_ENCODING);
     if encoding.is_some_and(|encoding| encoding != "identity") {
-        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send the body without content-encoding"));
+        return Err(Problem::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "send the body without content-encoding",
+        ));
     }
     let announced = announced(request);
     if announced.is_some_and(|length| length > limit) {

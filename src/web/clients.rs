@@ -13,7 +13,7 @@ use super::problem::{Problem, ask};
 use super::redact::redact;
 use super::{Shared, body, client_of, query};
 use crate::domain::client_state::ClientState;
-use crate::domain::config::{ClientId, DeliverySettings, Status};
+use crate::domain::config::{ClientId, Status, read_value};
 use crate::domain::stash::Backlog;
 use crate::ports::client_configs::{Put, StoredConfig};
 
@@ -60,7 +60,8 @@ pub(super) async fn list(request: HttpRequest, shared: web::Data<Shared>) -> Res
         }
     }
     let after = page.after.as_deref();
-    let mut rest = clients.into_iter().filter(|(client, _)| after.is_none_or(|after| client.as_str() > after));
+    let mut rest =
+        clients.into_iter().filter(|(client, _)| after.is_none_or(|after| client.as_str() > after));
     let shown: Vec<_> = rest.by_ref().take(limit).map(|(client, known)| view(&client, &known)).collect();
     let next = rest.next().and_then(|_| shown.last().map(|last| last["client"].clone()));
     Ok(HttpResponse::Ok().json(json!({ "clients": shown, "next": next })))
@@ -70,7 +71,8 @@ pub(super) async fn list(request: HttpRequest, shared: web::Data<Shared>) -> Res
 pub(super) async fn get(request: HttpRequest, shared: web::Data<Shared>) -> Result<HttpResponse, Problem> {
     let client = client_of(&request)?;
     let known = read(&shared, &client).await?;
-    if known.config.as_ref().is_none_or(|stored| stored.config.deleted) && known.backlog == Backlog::default() {
+    if known.config.as_ref().is_none_or(|stored| stored.config.deleted) && known.backlog == Backlog::default()
+    {
         return Err(unknown());
     }
     Ok(HttpResponse::Ok().json(view(&client, &known)))
@@ -95,9 +97,10 @@ pub(super) async fn put(
     let new: NewConfig = serde_json::from_slice(&text)
         .map_err(|err| Problem::bad_request(format!("expected {{\"status\", \"value\"}}: {err}")))?;
     if let Some(value) = &new.value {
-        DeliverySettings::parse(value.get()).map_err(|fault| {
-            Problem::new(StatusCode::UNPROCESSABLE_ENTITY, format!("value.{fault}"))
-                .with("key", format!("value.{}", fault.key))
+        read_value(&client, Status::Active, false, 0, 0, None, value.get()).delivery.map_err(|fault| {
+            let key = if fault.key == "value" { fault.key } else { format!("value.{}", fault.key) };
+            Problem::new(StatusCode::UNPROCESSABLE_ENTITY, format!("{key}: {}", fault.problem))
+                .with("key", key)
         })?;
     }
     let service = &shared.service;

@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::problem::{Problem, ask};
-use super::{INTAKE_KIB, RECORD_BYTES, REQUEST_BYTES, Shared, body, query};
-use crate::domain::intake::{self, Form};
+use super::{INTAKE_KIB, REQUEST_BYTES, Shared, body, query};
+use crate::domain::intake::{self, Defaults};
 use crate::ports::event_log::NewRecord;
 
 #[derive(Deserialize)]
@@ -38,11 +38,34 @@ pub(super) async fn post(
         .map_err(|_| Problem::unavailable("no events are taken any more"))?;
     let body = body::read(&request, payload, REQUEST_BYTES).await?;
     // A large body takes longer to read than a worker may stand still.
-    let records = web::block(move || read_records(&body, form, parameters.topic.as_deref()))
-        .await
-        .map_err(|_| Problem::unavailable("no events are taken any more"))??;
+    let state = shared.clone();
+    let records = web::block(move || {
+        let defaults = Defaults { prefix: &state.service.source_prefix, topic: parameters.topic.as_deref() };
+        form.read(&body, defaults)
+    })
+    .await
+    .map_err(|_| Problem::unavailable("no events are taken any more"))??;
     let accepted = ask(shared.service.log.append(records)).await?.len();
     Ok(HttpResponse::Accepted().json(json!({ "accepted": accepted })))
+}
+
+/// How the records of a body are written.
+#[derive(Clone, Copy)]
+enum Form {
+    /// A record, or an array of records.
+    Json,
+    /// A record a line.
+    Lines,
+}
+
+impl Form {
+    fn read(self, body: &Bytes, defaults: Defaults<'_>) -> Result<Vec<NewRecord>, Problem> {
+        let records = match self {
+            Self::Json => intake::read_request(body, defaults),
+            Self::Lines => intake::read_file(body, defaults),
+        };
+        records.map_err(|err| Problem::bad_request(err.problem).with("index", err.index))
+    }
 }
 
 fn form_of(request: &HttpRequest) -> Result<Form, Problem> {
@@ -56,8 +79,4 @@ fn form_of(request: &HttpRequest) -> Result<Form, Problem> {
             "expected application/json, application/cloudevents+json or application/x-ndjson",
         )),
     }
-}
-
-fn read_records(body: &Bytes, form: Form, topic: Option<&str>) -> Result<Vec<NewRecord>, Problem> {
-    todo_intake(body, form, topic)
 }

@@ -48,8 +48,6 @@ pub use readiness::Readiness;
 
 /// Bytes of a request to `POST /v1/events`.
 pub const REQUEST_BYTES: usize = 32 << 20;
-/// Bytes of one record in it.
-pub const RECORD_BYTES: usize = 16 << 20;
 /// Bytes of a client's id.
 const CLIENT_ID_BYTES: usize = 512;
 /// KiB of event requests that are in memory at a time; more wait to be read.
@@ -71,6 +69,8 @@ pub struct StoreProbe {
 pub struct WebState {
     /// `embedded` or `cluster`.
     pub mode: &'static str,
+    /// The prefix of source topics: bare values become records of `<prefix>.<db>.<collection>`.
+    pub source_prefix: Arc<str>,
     /// What admin requests carry; without one, only this machine is answered.
     pub admin_token: Option<Secret>,
     /// The client configs.
@@ -89,7 +89,7 @@ pub struct WebState {
     pub metrics: Metrics,
     /// Brings gauges up to date before they are read.
     pub before_scrape: Ask<(), ()>,
-    /// The status of every actor, an object each. One with `"healthy": false` turns `/status` to 503.
+    /// The status of every actor, as its cell tells it. One whose `state` is `failed` turns `/status` to 503.
     pub actors: Arc<dyn Fn() -> Vec<serde_json::Value> + Send + Sync>,
     /// Every store.
     pub stores: Vec<StoreProbe>,
@@ -127,8 +127,9 @@ pub fn start(state: WebState, listener: TcpListener) -> io::Result<Server> {
         probing: Mutex::new(()),
     });
     let server = HttpServer::new(move || {
-        let headers =
-            DefaultHeaders::new().add(("cache-control", "no-store")).add(("x-content-type-options", "nosniff"));
+        let headers = DefaultHeaders::new()
+            .add(("cache-control", "no-store"))
+            .add(("x-content-type-options", "nosniff"));
         App::new()
             .app_data(shared.clone())
             .configure(routes)

@@ -63,7 +63,13 @@ mod tests {
 
     #[test]
     fn what_is_no_config_shows_nothing() {
-        for value in ["\"hunter2\"", "hunter2", "[\"hunter2\"]", r#"{"webhook":"hunter2"}"#, r#"{"headers":"hunter2"}"#] {
+        for value in [
+            "\"hunter2\"",
+            "hunter2",
+            "[\"hunter2\"]",
+            r#"{"webhook":"hunter2"}"#,
+            r#"{"headers":"hunter2"}"#,
+        ] {
             assert!(!redact(value).to_string().contains("hunter2"), "{value}");
         }
     }

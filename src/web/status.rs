@@ -33,11 +33,12 @@ pub(super) async fn status(shared: web::Data<Shared>) -> HttpResponse {
     let stores = join_all(service.stores.iter().map(probe)).await;
     refresh(&shared).await;
     let actors = (service.actors)();
-    let is_down = |value: &Value| value.get("healthy") == Some(&Value::Bool(false));
+    // An actor that restarts comes back; one that failed too often does not.
+    let has_failed = |actor: &Value| actor["state"] == "failed";
     let state = match service.readiness.missing() {
         Some(missing) => missing,
-        None if stores.iter().any(is_down) => "a store is down",
-        None if actors.iter().any(is_down) => "an actor is down",
+        None if stores.iter().any(|store| store["healthy"] == false) => "a store is down",
+        None if actors.iter().any(has_failed) => "an actor is down",
         None => "ok",
     };
     let metrics = &service.metrics;
