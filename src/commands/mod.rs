@@ -6,6 +6,7 @@ mod api;
 mod clients;
 mod dead_letters;
 pub mod demo;
+pub mod explain;
 mod logging;
 mod output;
 mod records;
