@@ -53,15 +53,18 @@ impl TcpGuard {
     /// As awc wants it.
     pub(super) fn service(
         &self,
-    ) -> impl Service<ConnectInfo<Uri>, Response = Connection<Uri, TcpStream>, Error = ConnectError> + Clone + 'static
-    {
+    ) -> impl Service<ConnectInfo<Uri>, Response = Connection<Uri, TcpStream>, Error = ConnectError>
+    + Clone
+    + 'static {
         let guard = self.clone();
         fn_service(move |info: ConnectInfo<Uri>| {
             let guard = guard.clone();
             async move {
                 // All our faults go by `Resolver`: the only variant that carries any error unchanged.
-                let stream =
-                    guard.connect(info.hostname(), info.port()).await.map_err(|fault| ConnectError::Resolver(Box::new(fault)))?;
+                let stream = guard
+                    .connect(info.hostname(), info.port())
+                    .await
+                    .map_err(|fault| ConnectError::Resolver(Box::new(fault)))?;
                 Ok(Connection::new(info.request().clone(), stream))
             }
         })

@@ -12,11 +12,11 @@ use rustls::ClientConfig;
 use tokio::time::{Instant, timeout_at};
 use url::Position;
 
+use super::answer;
 use super::connector::TcpGuard;
 use super::egress::EgressRule;
 use super::fault::{from_awc, send_error};
 use super::tls::{RootsError, client_config};
-use super::answer;
 use crate::domain::delivery::{Answer, NoAnswer, WebhookRequest};
 use crate::ports::LocalBoxFuture;
 use crate::ports::webhook_sender::{SendError, SendLimits, WebhookSender, WebhookSenders};
@@ -78,7 +78,12 @@ impl Clients {
             .handshake_timeout(self.limits.connect_timeout)
             // How many requests run at a time is the delivery actor's business.
             .limit(0);
-        Client::builder().connector(connector).disable_redirects().disable_timeout().no_default_headers().finish()
+        Client::builder()
+            .connector(connector)
+            .disable_redirects()
+            .disable_timeout()
+            .no_default_headers()
+            .finish()
     }
 }
 

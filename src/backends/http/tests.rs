@@ -26,7 +26,8 @@ const SHORT: Duration = Duration::from_millis(300);
 fn senders(egress: &[&str], limits: SendLimits, extra_roots_pem: Option<&str>) -> HttpSenders {
     // Only the first test of the process gets to install it.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let egress = EgressRule::parse(&egress.iter().map(|item| (*item).to_owned()).collect::<Vec<_>>()).unwrap();
+    let egress =
+        EgressRule::parse(&egress.iter().map(|item| (*item).to_owned()).collect::<Vec<_>>()).unwrap();
     HttpSenders::new(egress, limits, extra_roots_pem.map(str::as_bytes)).unwrap()
 }
 

@@ -18,7 +18,6 @@ async fn every_final_status_is_an_answer() {
         (410, "HTTP/1.1 410 Gone\r\ncontent-length: 0\r\n\r\n"),
         (500, "HTTP/1.1 500 Internal Server Error\r\ncontent-length: 4\r\n\r\noops"),
         (599, "HTTP/1.1 599 Whatever\r\ncontent-length: 0\r\n\r\n"),
-        (200, "HTTP/1.0 200 OK\r\ncontent-length: 0\r\n\r\n"),
         (200, "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"),
     ] {
         let receiver = Receiver::answering(answer).await;
@@ -35,7 +34,8 @@ async fn a_redirect_is_an_answer_and_is_not_followed() {
     let target = Receiver::answering("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
     let location = target.url();
     let receiver = Receiver::start(move |_, mut peer| {
-        let answer = format!("HTTP/1.1 307 Temporary Redirect\r\nlocation: {location}\r\ncontent-length: 0\r\n\r\n");
+        let answer =
+            format!("HTTP/1.1 307 Temporary Redirect\r\nlocation: {location}\r\ncontent-length: 0\r\n\r\n");
         async move {
             while peer.request().await.is_some() {
                 peer.write(&answer).await;
@@ -53,7 +53,9 @@ async fn a_redirect_is_an_answer_and_is_not_followed() {
 #[actix_rt::test]
 async fn retry_after_is_kept_as_it_came_unless_it_is_absurd() {
     let date = "Wed, 21 Oct 2026 07:28:00 GMT";
-    for (header, kept) in [("120", Some("120")), (date, Some(date)), (&*"9".repeat(65), None), ("\u{fc}", None)] {
+    for (header, kept) in
+        [("120", Some("120")), (date, Some(date)), (&*"9".repeat(65), None), ("\u{fc}", None)]
+    {
         let answer = format!("HTTP/1.1 503 Busy\r\nretry-after: {header}\r\ncontent-length: 0\r\n\r\n");
         let receiver = Receiver::answering(answer.leak()).await;
         let answer = sender().send(request(&receiver.url())).await.unwrap();
@@ -78,10 +80,7 @@ async fn the_first_kibibyte_of_the_body_is_kept() {
 #[actix_rt::test]
 async fn a_huge_body_is_not_read() {
     const HUGE: usize = 100 << 20;
-    for head in [
-        "HTTP/1.1 200 OK\r\ncontent-length: 104857600\r\n\r\n",
-        "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n",
-    ] {
+    for head in ["HTTP/1.1 200 OK\r\ncontent-length: 104857600\r\n\r\n", "HTTP/1.0 200 OK\r\n\r\n"] {
         let (report, written) = oneshot::channel();
         let report = Rc::new(std::cell::Cell::new(Some(report)));
         let receiver = Receiver::start(move |_, mut peer| {

