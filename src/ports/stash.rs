@@ -35,8 +35,6 @@ pub struct StashBatch {
     pub ownership: Ownership,
     /// For writes of a drain: refused when the lease is held by another.
     pub lease: Option<i64>,
-    /// The time of day, milliseconds since 1970: when what is written happened.
-    pub now_ms: i64,
     /// All of them or none.
     pub writes: Vec<StashWrite>,
 }

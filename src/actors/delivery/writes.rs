@@ -126,7 +126,6 @@ impl WebhookDeliveryActor {
                 client: self.client().clone(),
                 ownership,
                 lease: lease.filter(|_| stretch.of_drain),
-                now_ms: self.now_ms(),
                 writes: stretch.things.iter().filter_map(|thing| thing.write.clone()).collect(),
             })
             .collect();
