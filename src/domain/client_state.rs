@@ -1,6 +1,17 @@
 //! The state of a client's delivery, and what changes it.
+//!
+//! ```text
+//!            failure                    gate opens, one request succeeds
+//! Healthy ───────────> Degraded ──────────────────────────────────────────> Draining ───> Healthy
+//!    ^  rows wait: Draining                                           no rows: Healthy  rows gone
+//!    └── from any of them: Paused (operator), Disabled (config); back to Draining or Healthy
+//! ```
+
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+
+use super::retry::RetrySchedule;
 
 /// What a client's delivery is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -18,7 +29,20 @@ pub enum Phase {
     Disabled,
 }
 
-/// The state of a client's delivery.
+impl Phase {
+    /// The word that everybody reads.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Healthy => "healthy",
+            Self::Degraded => "degraded",
+            Self::Draining => "draining",
+            Self::Paused => "paused",
+            Self::Disabled => "disabled",
+        }
+    }
+}
+
+/// The state of a client's delivery. `phase`, `since_ms` and `reason` follow from the other fields.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientState {
     /// What it is doing.
@@ -27,7 +51,8 @@ pub struct ClientState {
     pub since_ms: i64,
     /// Why.
     pub reason: String,
-    /// When the next attempt is made, milliseconds since 1970, while it is degraded.
+    /// When the next attempt is made, milliseconds since 1970: while it is degraded, and only then. Before
+    /// it the gate is closed.
     pub next_attempt_at_ms: Option<i64>,
     /// The first failure since the last success, milliseconds since 1970.
     pub failing_since_ms: Option<i64>,
@@ -35,4 +60,192 @@ pub struct ClientState {
     pub last_success_ms: Option<i64>,
     /// Failed rounds in a row: the step of the retry schedule.
     pub failed_rounds: u32,
+    /// The last failure, milliseconds since 1970.
+    #[serde(default)]
+    pub last_failure_ms: Option<i64>,
+    /// Until when the webhook asked to be left alone (`Retry-After`), milliseconds since 1970. A success of
+    /// a request that was on its way does not end it.
+    #[serde(default)]
+    pub hold_until_ms: Option<i64>,
+    /// Whether rows wait in the stash.
+    #[serde(default)]
+    pub rows_waiting: bool,
+    /// Who paused it.
+    #[serde(default)]
+    pub paused_by: Option<String>,
+    /// Why its config does not let it deliver.
+    #[serde(default)]
+    pub disabled_by: Option<String>,
 }
+
+/// What changes the state of a client's delivery.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ClientEvent {
+    /// A request was answered with 2xx.
+    Delivered,
+    /// A request failed, and it was the webhook's fault.
+    EndpointFailed {
+        /// The reason label.
+        reason: String,
+        /// How long the webhook asked to be left alone.
+        retry_after: Option<Duration>,
+    },
+    /// Rows wait in the stash.
+    RowsWaiting,
+    /// No rows wait any more.
+    RowsGone,
+    /// The config is active and has no fault. Changes nothing while it was so before.
+    ConfigUsable,
+    /// The config is active, and its value has a fault.
+    ConfigUnusable {
+        /// Which.
+        reason: String,
+    },
+    /// The config is INACTIVE, deleted or gone.
+    ConfigInactive,
+    /// There is a reason to try now whatever the schedule says: the webhook is another, or an operator asks.
+    TryNow,
+    /// An operator stops it.
+    Pause {
+        /// Who.
+        by: String,
+    },
+    /// An operator lets it go on.
+    Resume,
+}
+
+impl ClientState {
+    /// The state of a client of which nothing is known.
+    pub fn new(now_ms: i64) -> Self {
+        Self {
+            phase: Phase::Healthy,
+            since_ms: now_ms,
+            reason: String::new(),
+            next_attempt_at_ms: None,
+            failing_since_ms: None,
+            last_success_ms: None,
+            failed_rounds: 0,
+            last_failure_ms: None,
+            hold_until_ms: None,
+            rows_waiting: false,
+            paused_by: None,
+            disabled_by: None,
+        }
+    }
+
+    /// The state after an event. `random`, from 0 to 1, is for the schedule's jitter.
+    #[must_use]
+    pub fn apply(&self, event: &ClientEvent, now_ms: i64, schedule: &RetrySchedule, random: f64) -> Self {
+        let mut next = self.clone();
+        match event {
+            ClientEvent::Delivered => next.delivered(now_ms),
+            ClientEvent::EndpointFailed { reason, retry_after } => {
+                let hold = retry_after.map(|wait| later(now_ms, wait));
+                next.endpoint_failed(hold, now_ms, |rounds| later(now_ms, schedule.delay(rounds, random)));
+                next.reason.clone_from(reason);
+            }
+            ClientEvent::RowsWaiting => next.rows_waiting = true,
+            ClientEvent::RowsGone => next.rows_waiting = false,
+            ClientEvent::ConfigUsable => next.disabled_by = None,
+            ClientEvent::ConfigUnusable { reason } => next.disabled_by = Some(reason.clone()),
+            ClientEvent::ConfigInactive => next.disabled_by = Some("config is not active".to_owned()),
+            ClientEvent::TryNow => {
+                next.hold_until_ms = None;
+                next.next_attempt_at_ms = next.next_attempt_at_ms.map(|at| at.min(now_ms));
+            }
+            ClientEvent::Pause { by } => next.paused_by = Some(by.clone()),
+            ClientEvent::Resume => next.paused_by = None,
+        }
+        next.settle(self.phase, now_ms);
+        next
+    }
+
+    /// Whether a request may start now.
+    pub fn may_send(&self, now_ms: i64) -> bool {
+        self.wait(now_ms) == Some(Duration::ZERO)
+    }
+
+    /// The time until a request may start. `None`: time alone does not help, it is paused or disabled.
+    pub fn wait(&self, now_ms: i64) -> Option<Duration> {
+        match self.phase {
+            Phase::Healthy | Phase::Draining => Some(Duration::ZERO),
+            Phase::Paused | Phase::Disabled => None,
+            Phase::Degraded if self.gate_is_open(now_ms) => Some(Duration::ZERO),
+            Phase::Degraded => {
+                let millis = self.next_attempt_at_ms.unwrap_or(now_ms).saturating_sub(now_ms);
+                Some(Duration::from_millis(u64::try_from(millis).unwrap_or(0)))
+            }
+        }
+    }
+
+    /// Whether only one request at a time may be on its way: it finds out whether the webhook lives again.
+    pub fn is_probing(&self) -> bool {
+        self.phase == Phase::Degraded
+    }
+
+    fn delivered(&mut self, now_ms: i64) {
+        self.last_success_ms = Some(now_ms);
+        self.failing_since_ms = None;
+        self.failed_rounds = 0;
+        self.hold_until_ms =
+            self.hold_until_ms.filter(|until| now_ms < *until && !self.clock_went_back(now_ms));
+        self.next_attempt_at_ms = self.hold_until_ms;
+    }
+
+    /// A failure while the gate is open is a round of its own. One behind the closed gate was on its way
+    /// when the round failed: it can only make the wait longer, by what the webhook asks for.
+    fn endpoint_failed(&mut self, hold_ms: Option<i64>, now_ms: i64, retry_at: impl Fn(u32) -> i64) {
+        let opens_at_ms = if self.gate_is_open(now_ms) {
+            self.failed_rounds = self.failed_rounds.saturating_add(1);
+            self.hold_until_ms = hold_ms;
+            Some(retry_at(self.failed_rounds))
+        } else {
+            self.hold_until_ms = self.hold_until_ms.max(hold_ms);
+            self.next_attempt_at_ms
+        };
+        self.next_attempt_at_ms = opens_at_ms.max(self.hold_until_ms);
+        self.failing_since_ms.get_or_insert(now_ms);
+        self.last_failure_ms = Some(now_ms);
+    }
+
+    fn gate_is_open(&self, now_ms: i64) -> bool {
+        self.next_attempt_at_ms.is_none_or(|at| at <= now_ms) || self.clock_went_back(now_ms)
+    }
+
+    /// The clock was set back behind the failure that closed the gate: the gate's time means nothing now, and
+    /// may lie days ahead. A step of less than a minute only makes the wait so much longer.
+    fn clock_went_back(&self, now_ms: i64) -> bool {
+        const STEP_MS: i64 = 60_000;
+        self.last_failure_ms.is_some_and(|failed| now_ms < failed.saturating_sub(STEP_MS))
+    }
+
+    /// Makes phase, since and reason what the other fields say.
+    fn settle(&mut self, before: Phase, now_ms: i64) {
+        if self.paused_by.is_some() || self.disabled_by.is_some() {
+            // Nothing is tried, so there is no next attempt; and who lets it go on wants to see it try.
+            self.failed_rounds = 0;
+            self.next_attempt_at_ms = None;
+            self.hold_until_ms = None;
+        }
+        (self.phase, self.reason) = match (&self.paused_by, &self.disabled_by, self.next_attempt_at_ms) {
+            (Some(name), _, _) => (Phase::Paused, format!("paused by {name}")),
+            (None, Some(reason), _) => (Phase::Disabled, reason.clone()),
+            // Only a failure leads here, and it left its reason.
+            (None, None, Some(_)) => (Phase::Degraded, std::mem::take(&mut self.reason)),
+            (None, None, None) if self.rows_waiting => {
+                (Phase::Draining, "changes wait in the stash".to_owned())
+            }
+            (None, None, None) => (Phase::Healthy, String::new()),
+        };
+        if self.phase != before {
+            self.since_ms = now_ms;
+        }
+    }
+}
+
+fn later(now_ms: i64, wait: Duration) -> i64 {
+    now_ms.saturating_add(i64::try_from(wait.as_millis()).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests;

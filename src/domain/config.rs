@@ -1,10 +1,19 @@
 //! A client's CQRS config: where its changes go, and how.
 
+mod document;
+mod filter;
+mod members;
+mod signing_key;
+mod value;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::change_event::Op;
+pub use self::document::read_document;
+pub use self::filter::{Filter, Pattern};
+pub use self::signing_key::SigningKey;
+pub use self::value::read_value;
 
 /// The id of a client: the hex string of its ObjectId, or whatever text stands in `clients[]`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
@@ -76,8 +85,31 @@ pub struct ClientConfig {
     pub updated_at_ms: i64,
     /// Who owns the config document.
     pub owner: Option<String>,
+    /// The form of documents in the body. Read even where the rest of the value is faulty: bodies are
+    /// written when a change is routed, and held changes are routed too.
+    pub format: BodyFormat,
+    /// Which changes are wanted. Read even where the rest of the value is faulty.
+    pub filter: Filter,
     /// How to deliver; a fault in the value holds this client's delivery, and only that.
     pub delivery: Result<Arc<DeliverySettings>, ConfigFault>,
+}
+
+impl ClientConfig {
+    /// Whether changes are routed to this client: ACTIVE and not deleted. An active config may be unusable.
+    pub fn is_active(&self) -> bool {
+        self.status == Status::Active && !self.deleted
+    }
+
+    /// Whether changes can be delivered: active, and its value has no fault.
+    pub fn is_usable(&self) -> bool {
+        self.is_active() && self.delivery.is_ok()
+    }
+
+    /// Whether this config replaces `other` of the same client: old change events come again, and only a
+    /// newer value may replace.
+    pub fn is_newer_than(&self, other: &Self) -> bool {
+        (self.updated_at_ms, self.version) > (other.updated_at_ms, other.version)
+    }
 }
 
 /// Why the value of a config cannot be used. Names the key, never the value of a secret.
@@ -97,9 +129,9 @@ pub struct DeliverySettings {
     pub webhook: url::Url,
     /// Sent verbatim as `authorization`.
     pub authorization: Option<Secret>,
-    /// Standard Webhooks secrets, decoded; all of them sign, the first first.
-    pub secrets: Vec<Secret>,
-    /// Custom headers, none of the reserved names.
+    /// Standard Webhooks secrets; all of them sign, the first first.
+    pub secrets: Vec<SigningKey>,
+    /// Custom headers, names in lower case, none of the reserved ones.
     pub headers: Vec<(String, Secret)>,
     /// The whole request, 1 to 60 s.
     pub timeout: Duration,
@@ -109,10 +141,6 @@ pub struct DeliverySettings {
     pub rate_limit: Option<RateLimit>,
     /// What is kept in order.
     pub ordering: Ordering,
-    /// The form of documents in the body.
-    pub format: BodyFormat,
-    /// Which changes are wanted.
-    pub filter: Filter,
     /// Whether waiting changes of a document may be replaced by its newest.
     pub coalesce: bool,
 }
@@ -146,13 +174,24 @@ pub enum BodyFormat {
     Extended,
 }
 
-/// Which changes a client wants: patterns `<db>.<collection>` with `*`, the db without the platform's prefix.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Filter {
-    /// Empty: everything.
-    pub include: Vec<String>,
-    /// Wins over `include`.
-    pub exclude: Vec<String>,
-    /// Empty: all operations. Judged after a revocation became a delete.
-    pub ops: Vec<Op>,
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(updated_at_ms: i64, version: i64) -> ClientConfig {
+        read_value(&ClientId::new("a"), Status::Active, false, version, updated_at_ms, None, "{}")
+    }
+
+    #[test]
+    fn only_a_newer_config_replaces() {
+        assert!(config(2, 1).is_newer_than(&config(1, 9)));
+        assert!(config(1, 2).is_newer_than(&config(1, 1)));
+        assert!(!config(1, 1).is_newer_than(&config(1, 1)));
+        assert!(!config(1, 9).is_newer_than(&config(2, 1)));
+    }
+
+    #[test]
+    fn a_secret_shows_nothing_of_itself() {
+        assert!(!format!("{:?}", Secret::new("hunter2")).contains("hunter2"));
+    }
 }

@@ -1,8 +1,14 @@
 //! One webhook request, and what its answer means.
 
+mod answer;
+mod request;
+
 use std::time::Duration;
 
 use bytes::Bytes;
+
+pub use self::answer::classify;
+pub use self::request::request;
 
 /// A request, ready to be sent.
 #[derive(Clone)]
@@ -52,9 +58,9 @@ pub enum NoAnswer {
 pub enum FailureClass {
     /// The webhook's: counts for the circuit.
     Endpoint,
-    /// 401, 403, 404: its config, perhaps; neither kills the payload.
+    /// 401, 403, 404 and redirects: its config, perhaps; they do not kill the payload.
     Config,
-    /// This payload's: ten of them make it a dead letter.
+    /// This payload's (the other 4xx): ten of them make it a dead letter.
     Payload,
 }
 

@@ -1,0 +1,15 @@
+DROP TABLE health;
+DROP TABLE locks;
+DROP TABLE client_states;
+DROP TABLE client_configs;
+DROP TABLE drain_leases;
+DROP TABLE partitions;
+DROP TABLE stash_totals;
+DROP TABLE stash;
+DROP TABLE dead_letters;
+DROP TABLE consumer_offsets;
+DROP TABLE transfer_bodies;
+DROP TABLE transfers;
+DROP TABLE source_records;
+DROP TABLE log_ends;
+DROP TABLE log_meta;

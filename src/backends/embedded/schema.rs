@@ -1,0 +1,177 @@
+//! The tables, as `migrations/sqlite` makes them.
+
+diesel::table! {
+    log_meta (id) {
+        id -> Integer,
+        incarnation -> BigInt,
+        partitions -> BigInt,
+    }
+}
+
+diesel::table! {
+    log_ends (stream, partition) {
+        stream -> Text,
+        partition -> BigInt,
+        next_offset -> BigInt,
+    }
+}
+
+diesel::table! {
+    source_records (offset) {
+        offset -> BigInt,
+        topic -> Text,
+        timestamp_ms -> BigInt,
+        headers -> Nullable<Text>,
+        key -> Nullable<Binary>,
+        value -> Nullable<Binary>,
+    }
+}
+
+diesel::table! {
+    transfers (partition, offset) {
+        partition -> BigInt,
+        offset -> BigInt,
+        client -> Text,
+        document -> Binary,
+        document_hash -> Binary,
+        event_id -> Text,
+        kind -> Text,
+        source_topic -> Text,
+        source_partition -> Integer,
+        source_offset -> BigInt,
+        traceparent -> Nullable<Text>,
+        ts_ms -> BigInt,
+        appended_at_ms -> BigInt,
+        body_id -> BigInt,
+    }
+}
+
+diesel::table! {
+    transfer_bodies (id) {
+        id -> BigInt,
+        refs -> BigInt,
+        body -> Binary,
+    }
+}
+
+diesel::table! {
+    consumer_offsets (group_name, stream, partition) {
+        group_name -> Text,
+        stream -> Text,
+        partition -> BigInt,
+        next_offset -> BigInt,
+    }
+}
+
+diesel::table! {
+    dead_letters (id) {
+        id -> BigInt,
+        topic -> Text,
+        partition -> Integer,
+        offset -> BigInt,
+        timestamp_ms -> BigInt,
+        reason -> Text,
+        record_topic -> Nullable<Text>,
+        headers -> Nullable<Text>,
+        key -> Nullable<Binary>,
+        value -> Nullable<Binary>,
+    }
+}
+
+diesel::table! {
+    stash (id) {
+        id -> BigInt,
+        client -> Text,
+        document_hash -> Binary,
+        document -> Binary,
+        event_id -> Text,
+        incarnation -> BigInt,
+        partition -> BigInt,
+        offset -> BigInt,
+        kind -> Text,
+        source_topic -> Text,
+        source_partition -> Integer,
+        source_offset -> BigInt,
+        traceparent -> Nullable<Text>,
+        ts_ms -> BigInt,
+        bytes -> BigInt,
+        stashed_at_ms -> BigInt,
+        state -> Text,
+        claim -> Nullable<BigInt>,
+        attempts -> BigInt,
+        payload_failures -> BigInt,
+        next_attempt_at_ms -> BigInt,
+        first_failed_at_ms -> Nullable<BigInt>,
+        last_failed_at_ms -> Nullable<BigInt>,
+        last_class -> Nullable<Text>,
+        last_reason -> Nullable<Text>,
+        last_status -> Nullable<Integer>,
+        body -> Binary,
+    }
+}
+
+diesel::table! {
+    stash_totals (client) {
+        client -> Text,
+        pending -> BigInt,
+        pending_bytes -> BigInt,
+        dead -> BigInt,
+        superseded -> BigInt,
+    }
+}
+
+diesel::table! {
+    partitions (incarnation, partition) {
+        incarnation -> BigInt,
+        partition -> BigInt,
+        epoch -> BigInt,
+        committed -> BigInt,
+    }
+}
+
+diesel::table! {
+    drain_leases (client) {
+        client -> Text,
+        token -> BigInt,
+        deadline_ms -> BigInt,
+    }
+}
+
+diesel::table! {
+    client_configs (client) {
+        client -> Text,
+        status -> Text,
+        value -> Text,
+        version -> BigInt,
+        updated_at_ms -> BigInt,
+        deleted -> Bool,
+        owner -> Nullable<Text>,
+        document_id -> Nullable<Text>,
+    }
+}
+
+diesel::table! {
+    client_states (client) {
+        client -> Text,
+        state -> Text,
+    }
+}
+
+diesel::table! {
+    locks (key) {
+        key -> Text,
+        token -> BigInt,
+        deadline_ms -> BigInt,
+    }
+}
+
+diesel::table! {
+    health (id) {
+        id -> Integer,
+        asked -> BigInt,
+    }
+}
+
+diesel::joinable!(transfers -> transfer_bodies (body_id));
+diesel::allow_tables_to_appear_in_same_query!(transfers, transfer_bodies);
+diesel::allow_tables_to_appear_in_same_query!(stash, partitions);

@@ -1,0 +1,127 @@
+//! The stash. Rows, the committed offsets that allow to drain them, epochs and drain leases stand in one file with one
+//! writer: a check and the write that it allows are one transaction.
+
+mod ownership;
+mod reads;
+mod rows;
+mod writes;
+
+use std::sync::Arc;
+
+use super::database::{Database, savepoint};
+use super::errors::JobError;
+use crate::domain::config::ClientId;
+use crate::domain::stash::{Backlog, Claim, StashCheck, StashRow};
+use crate::domain::transfer::{DocumentHash, EventId, Sequence};
+use crate::ports::clock::Clock;
+use crate::ports::stash::{DrainLease, Ownership, Stash, StashBatch};
+use crate::ports::{BoxFuture, StoreError, StoreResult};
+
+pub(super) struct SqliteStash {
+    database: Arc<Database>,
+    /// Rows of an earlier creation of the log may all be drained: nothing of it is read again.
+    incarnation: u32,
+    clock: Arc<dyn Clock>,
+}
+
+impl SqliteStash {
+    pub(super) fn new(database: Arc<Database>, incarnation: u32, clock: Arc<dyn Clock>) -> Self {
+        Self { database, incarnation, clock }
+    }
+}
+
+impl Stash for SqliteStash {
+    fn take_ownership(&self, incarnation: u32, partition: u32) -> BoxFuture<'_, StoreResult<Ownership>> {
+        Box::pin(self.database.write(move |connection| ownership::take(connection, incarnation, partition)))
+    }
+
+    fn committed(&self, ownership: Ownership, next_offset: i64) -> BoxFuture<'_, StoreResult<()>> {
+        Box::pin(self.database.write(move |connection| ownership::commit(connection, ownership, next_offset)))
+    }
+
+    fn apply(&self, batches: Vec<StashBatch>) -> BoxFuture<'_, StoreResult<Vec<StoreResult<()>>>> {
+        let clock = Arc::clone(&self.clock);
+        Box::pin(self.database.write(move |connection| {
+            let now_ms = clock.now_ms();
+            batches
+                .iter()
+                .map(|batch| {
+                    match savepoint(connection, |connection| writes::apply(connection, batch, now_ms))? {
+                        Ok(()) => Ok(Ok(())),
+                        // No space, or no file: the other batches would fare no better.
+                        Err(error) => match StoreError::from(error) {
+                            error if error.is_transient() => Err(JobError::Store(error)),
+                            error => Ok(Err(error)),
+                        },
+                    }
+                })
+                .collect()
+        }))
+    }
+
+    fn check<'a>(
+        &'a self,
+        client: &'a ClientId,
+        documents: Vec<DocumentHash>,
+        events: Vec<EventId>,
+    ) -> BoxFuture<'a, StoreResult<StashCheck>> {
+        let client = client.clone();
+        Box::pin(self.database.read(move |connection| reads::check(connection, &client, &documents, &events)))
+    }
+
+    fn lease_drain<'a>(
+        &'a self,
+        client: &'a ClientId,
+        ownership: Ownership,
+        held: Option<i64>,
+        now_ms: i64,
+        ttl_ms: i64,
+    ) -> BoxFuture<'a, StoreResult<DrainLease>> {
+        let client = client.clone();
+        Box::pin(
+            self.database.write(move |connection| {
+                ownership::lease(connection, &client, ownership, held, now_ms, ttl_ms)
+            }),
+        )
+    }
+
+    fn release_drain<'a>(&'a self, client: &'a ClientId, token: i64) -> BoxFuture<'a, StoreResult<()>> {
+        let client = client.clone();
+        Box::pin(self.database.write(move |connection| ownership::release(connection, &client, token)))
+    }
+
+    fn drainable<'a>(
+        &'a self,
+        client: &'a ClientId,
+        after: Option<Sequence>,
+        held: (i64, Claim),
+        limit: usize,
+        bytes: usize,
+    ) -> BoxFuture<'a, StoreResult<Vec<StashRow>>> {
+        let (client, incarnation) = (client.clone(), self.incarnation);
+        Box::pin(
+            self.database.read(move |connection| {
+                reads::drainable(connection, &client, incarnation, after, held, limit, bytes)
+            }),
+        )
+    }
+
+    fn backlog<'a>(&'a self, client: &'a ClientId) -> BoxFuture<'a, StoreResult<Backlog>> {
+        let client = client.clone();
+        Box::pin(self.database.read(move |connection| reads::backlog(connection, &client)))
+    }
+
+    fn backlogs(&self) -> BoxFuture<'_, StoreResult<Vec<(ClientId, Backlog)>>> {
+        Box::pin(self.database.read(reads::backlogs))
+    }
+
+    fn bury<'a>(
+        &'a self,
+        client: &'a ClientId,
+        ownership: Ownership,
+        reason: &'a str,
+    ) -> BoxFuture<'a, StoreResult<u64>> {
+        let (client, reason) = (client.clone(), reason.to_owned());
+        Box::pin(self.database.write(move |connection| writes::bury(connection, &client, ownership, &reason)))
+    }
+}

@@ -1,0 +1,113 @@
+//! What all contracts start from: a backend that opens fresh stores, closes them, and opens them again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use dispatcher::backends::embedded::{Embedded, EmbeddedOptions};
+use dispatcher::domain::config::ClientId;
+use dispatcher::domain::transfer::{
+    DocumentHash, EventId, NewTransfer, Sequence, SourcePosition, Transfer, TransferKind,
+};
+use dispatcher::ports::BoxFuture;
+use dispatcher::ports::client_configs::ClientConfigs;
+use dispatcher::ports::client_states::ClientStates;
+use dispatcher::ports::clock::SystemClock;
+use dispatcher::ports::event_log::{BatchLimits, EventLog};
+use dispatcher::ports::locks::Locks;
+use dispatcher::ports::stash::Stash;
+
+/// The stores of a backend, open.
+pub struct Stores {
+    pub log: Arc<dyn EventLog>,
+    pub stash: Arc<dyn Stash>,
+    pub configs: Arc<dyn ClientConfigs>,
+    pub states: Arc<dyn ClientStates>,
+    pub locks: Arc<dyn Locks>,
+    close: BoxFuture<'static, ()>,
+}
+
+impl Stores {
+    /// Closes them, as a process does that stops.
+    pub async fn close(self) {
+        self.close.await;
+    }
+}
+
+/// A technology under test. Empty at first; what was written is there when it is opened again.
+pub trait Backend {
+    fn open(&self) -> BoxFuture<'_, Stores>;
+}
+
+pub struct EmbeddedBackend {
+    folder: tempfile::TempDir,
+}
+
+impl EmbeddedBackend {
+    pub fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+}
+
+impl Backend for EmbeddedBackend {
+    fn open(&self) -> BoxFuture<'_, Stores> {
+        Box::pin(async {
+            let embedded = Embedded::open(EmbeddedOptions {
+                data_dir: self.folder.path().to_owned(),
+                partitions: 12,
+                retention: Duration::from_secs(7 * 24 * 3600),
+                tail: BatchLimits { records: 4096, bytes: 16 << 20 },
+                clock: Arc::new(SystemClock),
+            })
+            .await
+            .unwrap();
+            Stores {
+                log: embedded.log(),
+                stash: embedded.stash(),
+                configs: embedded.configs(),
+                states: embedded.states(),
+                locks: embedded.locks(),
+                close: Box::pin(async move { embedded.close().await }),
+            }
+        })
+    }
+}
+
+pub fn client(name: &str) -> ClientId {
+    ClientId::new(name)
+}
+
+/// A transfer of change number `change` of a document.
+pub fn new_transfer(client: &str, document: &str, change: i64) -> NewTransfer {
+    let client = ClientId::new(client);
+    let source = SourcePosition { topic: "mongo.wnx-identity.users".into(), partition: 0, offset: change };
+    NewTransfer {
+        document: format!("identity.users:{document}").into(),
+        document_hash: DocumentHash::of("identity", "users", document),
+        event_id: EventId::derive(&source, change, &client),
+        client,
+        kind: TransferKind::Live,
+        source,
+        traceparent: None,
+        ts_ms: 1_764_435_600_000 + change,
+        body: Bytes::from(format!("{{\"id\":\"{document}\",\"change\":{change}}}")),
+    }
+}
+
+/// The same with its place in partition 3 of a log.
+pub fn transfer(incarnation: u32, client: &str, document: &str, offset: i64) -> Arc<Transfer> {
+    Arc::new(Transfer {
+        sequence: Sequence { incarnation, partition: 3, offset },
+        content: new_transfer(client, document, offset),
+    })
+}
+
+/// Fails the test when this is not ready soon: it waits for what never comes.
+pub async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(20), future).await.expect("nothing came")
+}
+
+/// Whether this waits, now that all that was written is known.
+pub async fn waits<T>(future: impl Future<Output = T>) -> bool {
+    tokio::time::timeout(Duration::from_millis(50), future).await.is_err()
+}

@@ -1,0 +1,88 @@
+//! What every backend of a port must do. Each file is the contract of one port, written against its trait alone; each
+//! backend at the end runs all of them.
+
+mod client_configs;
+mod client_states;
+mod event_log;
+mod fixture;
+mod locks;
+mod stash;
+
+/// Runs every case on a backend: one fresh store a test.
+macro_rules! contract {
+    ($backend:expr, $($port:ident: [$($case:ident),* $(,)?]),* $(,)?) => {
+        $(mod $port {
+            use super::*;
+            $(#[tokio::test]
+            async fn $case() {
+                crate::$port::$case(&$backend).await;
+            })*
+        })*
+    };
+}
+
+mod embedded {
+    use crate::fixture::EmbeddedBackend;
+
+    contract!(
+        EmbeddedBackend::new(),
+        event_log: [
+            appended_records_come_back_in_order,
+            nothing_is_appended_of_an_empty_list,
+            a_batch_keeps_its_limits,
+            a_consumer_waits_for_what_comes,
+            a_dropped_next_loses_nothing,
+            rewind_goes_back_to_the_committed_offset,
+            groups_are_independent,
+            work_is_written_whole,
+            a_commit_that_leaves_out_a_record_is_refused,
+            a_second_consumer_cannot_write_the_same_work_again,
+            a_client_has_one_partition_and_its_order,
+            a_transfer_comes_back_as_it_was,
+            transfers_of_all_partitions_get_their_turn,
+            a_paused_partition_waits,
+            an_uncommitted_transfer_comes_again_after_a_restart,
+            an_uncommitted_record_comes_again_after_a_restart,
+            a_restart_keeps_shape_and_goes_on_counting,
+            lag_counts_what_is_not_committed,
+            dead_letters_are_kept_with_their_work,
+        ],
+        stash: [
+            stashing_twice_is_one_row,
+            a_row_comes_back_as_it_was,
+            only_rows_below_the_committed_offset_are_drained,
+            rows_of_an_earlier_log_come_first,
+            drained_pages_follow_each_other,
+            an_old_owner_is_fenced,
+            a_batch_is_all_or_nothing,
+            a_drain_lease_is_of_one,
+            a_lost_lease_cannot_write,
+            check_tells_what_waits,
+            a_failure_counts_and_frees,
+            a_claim_stays_until_it_is_released,
+            a_delivery_supersedes_older_dead_rows_of_its_document,
+            a_dead_row_is_not_drained,
+            burying_leaves_nothing_pending,
+            a_backlog_is_counted,
+            a_row_behind_an_older_one_is_not_due,
+            rows_outlive_a_restart,
+        ],
+        client_configs: [
+            put_creates_and_replaces,
+            a_deleted_config_is_still_loaded,
+            an_older_document_does_not_replace,
+            a_removed_document_deletes_its_client,
+            a_document_may_change_its_client,
+            what_is_no_client_config_is_passed_over,
+            configs_outlive_a_restart,
+        ],
+        client_states: [a_state_comes_back, states_outlive_a_restart],
+        locks: [
+            a_lease_is_of_one,
+            tokens_rise_with_each_holder,
+            a_lease_that_was_given_back_cannot_be_renewed,
+            an_expired_lease_is_taken_over,
+            keys_are_independent,
+        ],
+    );
+}

@@ -1,0 +1,399 @@
+//! The contract of the stash. Clients here live on partition 3.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use dispatcher::domain::delivery::FailureClass;
+use dispatcher::domain::stash::{Backlog, Claim, NewRow, RowFailure, StashRow, StashWrite};
+use dispatcher::domain::transfer::{NewTransfer, Sequence, Transfer, TransferKind};
+use dispatcher::ports::stash::{Ownership, Stash, StashBatch};
+use dispatcher::ports::{StoreError, StoreResult};
+
+use crate::fixture::{Backend, Stores, client, new_transfer, transfer};
+
+const ALL: usize = 1_000;
+const NO_BYTE_LIMIT: usize = usize::MAX;
+
+/// The stash of client `a`, under one owner.
+struct Owned {
+    stores: Stores,
+    owner: Ownership,
+    incarnation: u32,
+}
+
+impl Owned {
+    async fn open(backend: &impl Backend) -> Self {
+        let stores = backend.open().await;
+        let incarnation = stores.log.incarnation();
+        let owner = stores.stash.take_ownership(incarnation, 3).await.unwrap();
+        Self { stores, owner, incarnation }
+    }
+
+    fn stash(&self) -> &dyn Stash {
+        &*self.stores.stash
+    }
+
+    fn change(&self, document: &str, offset: i64) -> Arc<Transfer> {
+        transfer(self.incarnation, "a", document, offset)
+    }
+
+    fn batch(&self, writes: Vec<StashWrite>) -> StashBatch {
+        StashBatch { client: client("a"), ownership: self.owner, lease: None, writes }
+    }
+
+    async fn try_write(&self, batch: StashBatch) -> StoreResult<()> {
+        self.stash().apply(vec![batch]).await.unwrap().remove(0)
+    }
+
+    async fn write(&self, writes: Vec<StashWrite>) {
+        self.try_write(self.batch(writes)).await.unwrap();
+    }
+
+    async fn commit(&self, next_offset: i64) {
+        self.stash().committed(self.owner, next_offset).await.unwrap();
+    }
+
+    async fn rows(&self) -> Vec<StashRow> {
+        self.stash().drainable(&client("a"), None, ALL, NO_BYTE_LIMIT).await.unwrap()
+    }
+
+    async fn offsets(&self) -> Vec<i64> {
+        self.rows().await.iter().map(|row| row.transfer.sequence.offset).collect()
+    }
+
+    async fn backlog(&self) -> Backlog {
+        self.stash().backlog(&client("a")).await.unwrap()
+    }
+}
+
+fn waiting(transfer: &Arc<Transfer>) -> StashWrite {
+    StashWrite::Insert(NewRow { transfer: Arc::clone(transfer), failure: None, claim: None })
+}
+
+fn failure(class: FailureClass, next_attempt_at_ms: i64) -> RowFailure {
+    RowFailure { class, reason: "status_500".into(), status: Some(500), next_attempt_at_ms }
+}
+
+fn failed(transfer: &Arc<Transfer>, next_attempt_at_ms: i64) -> StashWrite {
+    let failure = Some(failure(FailureClass::Endpoint, next_attempt_at_ms));
+    StashWrite::Insert(NewRow { transfer: Arc::clone(transfer), failure, claim: None })
+}
+
+fn dead(transfer: &Arc<Transfer>) -> StashWrite {
+    StashWrite::Dead { event_id: transfer.event_id.clone(), failure: failure(FailureClass::Payload, 0) }
+}
+
+fn delivered(transfer: &Arc<Transfer>) -> StashWrite {
+    StashWrite::Delivered {
+        event_id: transfer.event_id.clone(),
+        document_hash: transfer.document_hash,
+        transfer: Arc::clone(transfer),
+    }
+}
+
+pub async fn stashing_twice_is_one_row(backend: &impl Backend) {
+    let owned = Owned::open(backend).await;
+    let change = owned.change("d", 5);
+    owned.write(vec![failed(&change, 700)]).await;
+    owned.write(vec![waiting(&change), waiting(&change)]).await;
+    owned.commit(6).await;
+    let rows = owned.rows().await;
+    assert_eq!(rows.len(), 1);
+    assert_eq!((rows[0].attempts, rows[0].next_attempt_at_ms), (1, 700), "the first stays");
+    assert_eq!(owned.backlog().await.pending, 1);
+}
+
+pub async fn a_row_comes_back_as_it_was(backend: &impl Backend) {
+    let owned = Owned::open(backend).await;
+    let long = format!("nul\u{0}-{}", "é".repeat(1_500));
+    let content = NewTransfer {
+        kind: TransferKind::Replay,
+        traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".into()),
+        body: Bytes::from(vec![b'\xfe'; 5 << 20]),
+        ..new_transfer("a", &long, 7)
+    };
+    let sequence = Sequence { incarnation: owned.incarnation, partition: 3, offset: 7 };
+    let change = Arc::new(Transfer { sequence, content });
+    let claim = Some(Claim(u64::MAX - 1));
+    owned.write(vec![StashWrite::Insert(NewRow { transfer: change.clone(), failure: None, claim })]).await;
+    owned.commit(8).await;
+    let rows = owned.rows().await;
+    assert_eq!(rows[0].transfer, change);
+    assert_eq!((rows[0].attempts, rows[0].payload_failures, rows[0].next_attempt_at_ms), (0, 0, 0));
+    assert_eq!(rows[0].claim, claim);
+    let known = owned
+        .stash()
+        .check(&client("a"), vec![change.document_hash], vec![change.event_id.clone()])
+        .await
+        .unwrap();
+    assert!(known.waiting.contains(&change.document_hash) && known.stashed.contains(&change.event_id));
+}
+
+pub async fn only_rows_below_the_committed_offset_are_drained(backend: &impl Backend) {
+    let owned = Owned::open(backend).await;
+    owned.write([7, 5, 6].map(|offset| waiting(&owned.change("d", offset))).into()).await;
+    assert!(owned.offsets().await.is_empty());
+    owned.commit(6).await;
+    assert_eq!(owned.offsets().await, [5]);
+    owned.commit(8).await;
+    assert_eq!(owned.offsets().await, [5, 6, 7]);
+    owned.commit(6).await;
+    assert_eq!(owned.offsets().await, [5, 6, 7], "the committed offset never goes back");
+}
+
+pub async fn rows_of_an_earlier_log_come_first(backend: &impl Backend) {
+    let owned = Owned::open(backend).await;
+    let earlier = transfer(owned.incarnation - 1, "a", "d", 900);
+    owned.write(vec![waiting(&owned.change("d", 5)), waiting(&earlier)]).await;
+    assert_eq!(owned.offsets().await, [900], "nothing of the earlier log is read again");
+    owned.commit(6).await;
+    assert_eq!(owned.offsets().await, [900, 5]);
+}
+
+pub async fn drained_pages_follow_each_other(backend: &impl Backend) {
+    let owned = Owned::open(backend).await;
+    let large = |offset| {
+        let content = NewTransfer { body: Bytes::from(vec![b'x'; 10_000]), ..new_transfer("a", "d", offset) };
+        let sequence = Sequence { incarnation: owned.incarnation, partition: 3, offset };
+        Arc::new(Transfer { sequence, content })
+    };
+    owned.write((0..10).map(|offset| waiting(&large(offset))).collect()).await;
+    owned.commit(10).await;
+    let page = async |after: Option<Sequence>, limit, bytes| {
+        let rows = owned.stash().drainable(&client("a"), after, limit, bytes).await.unwrap();
+        rows.iter().map(|row| row.transfer.sequence).collect::<Vec<_>>()
+    };
+    let first = page(None, 4, NO_BYTE_LIMIT).await;
+    assert_eq!(first.iter().map(|sequence| sequence.offset).collect::<Vec<_>>(), [0, 1, 2, 3]);
+    let second = page(first.last().copied(), 4, 25_000).await;
+    assert_eq!(second.iter().map(|sequence| sequence.offset).collect::<Vec<_>>(), [4, 5]);
+    assert_eq!(page(second.last().copied(), 4, 1).await.len(), 1, "a large one is a page of its own");
+}
+
+pub async fn an_old_owner_is_fenced(backend: &impl Backend) {
+    let owned = Owned::open(backend).await;
+    let new = owned.stash().take_ownership(owned.incarnation, 3).await.unwrap();
+    assert!(new.epoch > owned.owner.epoch);
+    let change = owned.change("d", 5);
+    let batches = vec![
+        owned.batch(vec![waiting(&change)]),
+        StashBatch { ownership: new, ..owned.batch(vec![waiting(&owned.change("e", 6))]) },
+    ];
+    let results = owned.stash().apply(batches).await.unwrap();
+    assert!(matches!(results[0], Err(StoreError::Fenced(_))));
+    assert_eq!(results[1], Ok(()));
+    let stash = owned.stash();
+    let a = client("a");
+    assert!(matches!(stash.committed(owned.owner, 9).await, Err(StoreError::Fenced(_))));
+    assert!(matches!(stash.lease_drain(&a, owned.owner, None, 0, 1).await, Err(StoreError::Fenced(_))));
+    assert!(matches!(stash.bury(&a, owned.owner, "gone").await, Err(StoreError::Fenced(_))));
+    stash.committed(new, 9).await.unwrap();
+    assert_eq!(owned.offsets().await, [6]);
+    // A partition that nobody took, and one of another log.
+    let unknown = Ownership { partition: 4, ..new };
+    let batch = StashBatch { ownership: unknown, ..owned.batch(vec![]) };
+    assert!(matches!(owned.try_write(batch).await, Err(StoreError::Fenced(_))));
+}
+
+pub async fn a_batch_is_all_or_nothing(backend: &impl Backend) {
+    let owned = Owned::open(backend).await;
+    let foreign = transfer(owned.incarnation, "b", "d", 6);
+    let batch = owned.batch(vec![waiting(&owned.change("d", 5)), waiting(&foreign)]);
+    assert!(matches!(owned.try_write(batch).await, Err(StoreError::Refused(_))));
+    owned.commit(10).await;
+    assert!(owned.offsets().await.is_empty());
+}
+
+pub async fn a_drain_lease_is_of_one(backend: &impl Backend) {
+    let owned = Owned::open(backend).await;
+    let (stash, a, owner) = (owned.stash(), client("a"), owned.owner);
+    let lease = stash.lease_drain(&a, owner, None, 1_000, 500).await.unwrap();
+    assert_eq!(lease.deadline_ms, 1_500);
+    let second = stash.lease_drain(&a, owner, None, 1_499, 500).await;
+    assert!(matches!(second, Err(StoreError::Fenced(_))));
+    let renewed = stash.lease_drain(&a, owner, Some(lease.token), 1_400, 500).await.unwrap();
+    assert_eq!((renewed.token, renewed.deadline_ms), (lease.token, 1_900));
+    let next = stash.lease_drain(&a, owner, None, 1_900, 500).await.unwrap();
+    assert!(next.token > lease.token);
+    let lost = stash.lease_drain(&a, owner, Some(lease.token), 1_901, 500).await;
+    assert!(matches!(lost, Err(StoreError::Fenced(_))));
+    // Given back by who lost it: nothing happens. By who holds it: it is free.
+    stash.release_drain(&a, lease.token).await.unwrap();
+    assert!(stash.lease_drain(&a, owner, None, 1_901, 500).await.is_err());
+    stash.release_drain(&a, next.token).await.unwrap();
+    let free = stash.lease_drain(&a, owner, None, 1_901, 500).await.unwrap();
+    assert!(free.token > next.token);
+    assert!(stash.lease_drain(&client("b"), owner, None, 1_901, 500).await.is_ok());
+}
+
+pub async fn a_lost_lease_cannot_write(backend: &impl Backend) {
+    let owned = Owned::open(backend).await;
+    let (stash, a) = (owned.stash(), client("a"));
+    let change = owned.change("d", 5);
+    owned.write(vec![waiting(&change)]).await;
+    owned.commit(6).await;
+    let never = StashBatch { lease: Some(1), ..owned.batch(vec![delivered(&change)]) };
+    assert!(matches!(owned.try_write(never).await, Err(StoreError::Fenced(_))));
+    let lease = stash.lease_drain(&a, owned.owner, None, 1_000, 500).await.unwrap();
+    stash.lease_drain(&a, owned.owner, None, 2_000, 500).await.unwrap();
+    let late = StashBatch { lease: Some(lease.token), ..owned.batch(vec![delivered(&change)]) };
+    assert!(matches!(owned.try_write(late.clone()).await, Err(StoreError::Fenced(_))));
+    assert_eq!(owned.offsets().await, [5]);
+    let lease = stash.lease_drain(&a, owned.owner, None, 3_000, 500).await.unwrap();
+    owned.try_write(StashBatch { lease: Some(lease.token), ..late.clone() }).await.unwrap();
+    assert!(owned.offsets().await.is_empty());
+    stash.release_drain(&a, lease.token).await.unwrap();
+    let released = StashBatch { lease: Some(lease.token), ..late };
+    assert!(matches!(owned.try_write(released).await, Err(StoreError::Fenced(_))));
+}
+
+pub async fn check_tells_what_waits(backend: &impl Backend) {
+    let owned = Owned::open(backend).await;
+    let [pending, gone, gone_too, fresh] =
+        [("p", 1), ("x", 2), ("x", 3), ("f", 4)].map(|(document, offset)| owned.change(document, offset));
+    owned.write([&pending, &gone, &gone_too].map(waiting).into()).await;
+    owned.write(vec![dead(&gone)]).await;
+    let all = [&pending, &gone, &gone_too, &fresh];
+    let documents: Vec<_> = all.iter().map(|change| change.document_hash).collect();
+    let events: Vec<_> = all.iter().map(|change| change.event_id.clone()).collect();
+    let known = owned.stash().check(&client("a"), documents.clone(), events.clone()).await.unwrap();
+    assert_eq!(known.waiting, [pending.document_hash, gone_too.document_hash].into());
+    assert_eq!(known.dead, [gone.document_hash].into());
+    assert_eq!(known.stashed, [&pending, &gone, &gone_too].map(|change| change.event_id.clone()).into());
+    let other = owned.stash().check(&client("b"), documents, events).await.unwrap();
+    assert!(other.waiting.is_empty() && other.dead.is_empty() && other.stashed.is_empty());
+}
+
+pub async fn a_failure_counts_and_frees(backend: &impl Backend) {
+    let owned = Owned::open(backend).await;
+    let change = owned.change("d", 5);
+    let claim = Some(Claim(7));
+    owned.write(vec![StashWrite::Insert(NewRow { transfer: change.clone(), failure: None, claim })]).await;
+    owned.commit(6).await;
+    let event_id = change.event_id.clone();
+    for (class, next) in
+        [(FailureClass::Endpoint, 100), (FailureClass::Payload, 200), (FailureClass::Config, 300)]
+    {
+        let failure = failure(class, next);
+        owned.write(vec![StashWrite::Failed { event_id: event_id.clone(), failure }]).await;
+    }
+    let row = owned.rows().await.remove(0);
+    assert_eq!((row.attempts, row.payload_failures, row.next_attempt_at_ms), (3, 1, 300));
+    assert_eq!(row.claim, None);
+}
+
+pub async fn a_claim_stays_until_it_is_released(backend: &impl Backend) {
+    let owned = Owned::open(backend).await;
+    let change = owned.change("d", 5);
+    let claim = Some(Claim(7));
+    owned.write(vec![StashWrite::Insert(NewRow { transfer: change.clone(), failure: None, claim })]).await;
+    owned.write(vec![waiting(&change)]).await;
+    owned.commit(6).await;
+    assert_eq!(owned.rows().await[0].claim, claim);
+    owned.write(vec![StashWrite::Release { event_id: change.event_id.clone() }]).await;
+    let row = owned.rows().await.remove(0);
+    assert_eq!((row.claim, row.attempts), (None, 0));
+}
+
+pub async fn a_delivery_supersedes_older_dead_rows_of_its_document(backend: &impl Backend) {
+    let owned = Owned::open(backend).await;
+    let [old, newer, other] =
+        [("d", 5), ("d", 9), ("e", 5)].map(|(document, offset)| owned.change(document, offset));
+    let earlier = transfer(owned.incarnation - 1, "a", "d", 900);
+    for change in [&old, &newer, &other, &earlier] {
+        owned.write(vec![waiting(change), dead(change)]).await;
+    }
+    assert_eq!(owned.backlog().await.dead, 4);
+    let between = owned.change("d", 7);
+    owned.write(vec![delivered(&between)]).await;
+    // `newer` is of a newer change, `other` of another document.
+    assert_eq!(owned.backlog().await.dead, 2);
+    let hash = newer.document_hash;
+    let known = owned.stash().check(&client("a"), vec![hash], vec![old.event_id.clone()]).await.unwrap();
+    assert!(known.dead.contains(&hash) && known.waiting.is_empty());
+    assert!(known.stashed.contains(&old.event_id), "it stays, for who looks");
+    // A dead row that is delivered after all (it came again from the log) goes.
+    owned.write(vec![delivered(&newer)]).await;
+    assert_eq!(owned.backlog().await.dead, 1);
+}
+
+pub async fn a_dead_row_is_not_drained(backend: &impl Backend) {
+    let owned = Owned::open(backend).await;
+    let (first, second) = (owned.change("d", 5), owned.change("d", 6));
+    owned.write(vec![waiting(&first), waiting(&second), dead(&first)]).await;
+    owned.commit(10).await;
+    assert_eq!(owned.offsets().await, [6]);
+    // What comes late for a dead row does not bring it back.
+    let late = failure(FailureClass::Endpoint, 1);
+    owned.write(vec![StashWrite::Failed { event_id: first.event_id.clone(), failure: late }]).await;
+    owned.write(vec![waiting(&first)]).await;
+    assert_eq!(owned.offsets().await, [6]);
+    let backlog = owned.backlog().await;
+    assert_eq!((backlog.pending, backlog.dead), (1, 1));
+}
+
+pub async fn burying_leaves_nothing_pending(backend: &impl Backend) {
+    let owned = Owned::open(backend).await;
+    owned.write((0..5).map(|offset| waiting(&owned.change("d", offset))).collect()).await;
+    let b = StashBatch {
+        client: client("b"),
+        ..owned.batch(vec![waiting(&transfer(owned.incarnation, "b", "d", 6))])
+    };
+    owned.try_write(b).await.unwrap();
+    assert_eq!(owned.stash().bury(&client("a"), owned.owner, "client_gone").await.unwrap(), 5);
+    assert_eq!(owned.stash().bury(&client("a"), owned.owner, "client_gone").await.unwrap(), 0);
+    assert_eq!(owned.backlog().await, Backlog { dead: 5, ..Backlog::default() });
+    assert_eq!(owned.stash().backlog(&client("b")).await.unwrap().pending, 1);
+}
+
+pub async fn a_backlog_is_counted(backend: &impl Backend) {
+    let owned = Owned::open(backend).await;
+    assert_eq!(owned.backlog().await, Backlog::default());
+    assert_eq!(owned.stash().backlogs().await.unwrap(), []);
+    let changes: Vec<_> = (5..9).map(|offset| owned.change(&format!("d{offset}"), offset)).collect();
+    let times = [400, 300, 200, 900];
+    owned.write(changes.iter().zip(times).map(|(change, time)| failed(change, time)).collect()).await;
+    let bytes = |changes: &[Arc<Transfer>]| changes.iter().map(|change| change.weight() as u64).sum::<u64>();
+    let expected = Backlog {
+        pending: 4,
+        pending_bytes: bytes(&changes),
+        dead: 0,
+        oldest_ts_ms: Some(changes[0].ts_ms),
+        next_attempt_at_ms: Some(200),
+    };
+    assert_eq!(owned.backlog().await, expected);
+    assert_eq!(owned.stash().backlogs().await.unwrap(), [(client("a"), expected)]);
+    owned.write(vec![delivered(&changes[0]), dead(&changes[2])]).await;
+    let expected = Backlog {
+        pending: 2,
+        pending_bytes: bytes(&[changes[1].clone(), changes[3].clone()]),
+        dead: 1,
+        oldest_ts_ms: Some(changes[1].ts_ms),
+        next_attempt_at_ms: Some(300),
+    };
+    assert_eq!(owned.backlog().await, expected);
+    owned.write([1, 2, 3].map(|index| delivered(&changes[index])).into()).await;
+    assert_eq!(owned.stash().backlogs().await.unwrap(), []);
+}
+
+pub async fn a_row_behind_an_older_one_is_not_due(backend: &impl Backend) {
+    let owned = Owned::open(backend).await;
+    let (first, behind, other) = (owned.change("d", 5), owned.change("d", 6), owned.change("e", 7));
+    owned.write(vec![failed(&first, 800), waiting(&behind), failed(&other, 900)]).await;
+    assert_eq!(owned.backlog().await.next_attempt_at_ms, Some(800), "not 0: that one waits for the first");
+    owned.write(vec![delivered(&first)]).await;
+    assert_eq!(owned.backlog().await.next_attempt_at_ms, Some(0));
+}
+
+pub async fn rows_outlive_a_restart(backend: &impl Backend) {
+    let owned = Owned::open(backend).await;
+    let changes: Vec<_> = (5..8).map(|offset| owned.change("d", offset)).collect();
+    owned.write(changes.iter().map(waiting).collect()).await;
+    owned.commit(7).await;
+    let before = owned.owner;
+    owned.stores.close().await;
+    let owned = Owned::open(backend).await;
+    assert!(owned.owner.epoch > before.epoch);
+    assert_eq!(owned.offsets().await, [5, 6]);
+    assert_eq!(owned.backlog().await.pending, 3);
+}
