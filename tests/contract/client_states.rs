@@ -11,8 +11,8 @@ fn state(phase: Phase, since_ms: i64) -> ClientState {
         reason: "timeout".into(),
         next_attempt_at_ms: Some(since_ms + 5_000),
         failing_since_ms: Some(since_ms),
-        last_success_ms: None,
         failed_rounds: 3,
+        ..ClientState::new(since_ms)
     }
 }
 

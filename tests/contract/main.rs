@@ -64,7 +64,8 @@ mod embedded {
             a_dead_row_is_not_drained,
             burying_leaves_nothing_pending,
             a_backlog_is_counted,
-            a_row_behind_an_older_one_is_not_due,
+            the_next_attempt_is_the_earliest_that_is_set,
+        a_held_document_is_left_out,
             rows_outlive_a_restart,
         ],
         client_configs: [

@@ -15,6 +15,9 @@ const ALL: usize = 1_000;
 const NO_BYTE_LIMIT: usize = usize::MAX;
 
 /// The stash of client `a`, under one owner.
+/// No document is held: it is late, and no claim is ours.
+const NOTHING_HELD: (i64, Claim) = (i64::MAX, Claim(0));
+
 struct Owned {
     stores: Stores,
     owner: Ownership,
@@ -54,7 +57,7 @@ impl Owned {
     }
 
     async fn rows(&self) -> Vec<StashRow> {
-        self.stash().drainable(&client("a"), None, ALL, NO_BYTE_LIMIT).await.unwrap()
+        self.stash().drainable(&client("a"), None, NOTHING_HELD, ALL, NO_BYTE_LIMIT).await.unwrap()
     }
 
     async fn offsets(&self) -> Vec<i64> {
@@ -84,11 +87,7 @@ fn dead(transfer: &Arc<Transfer>) -> StashWrite {
 }
 
 fn delivered(transfer: &Arc<Transfer>) -> StashWrite {
-    StashWrite::Delivered {
-        event_id: transfer.event_id.clone(),
-        document_hash: transfer.document_hash,
-        transfer: Arc::clone(transfer),
-    }
+    StashWrite::Delivered { transfer: Arc::clone(transfer) }
 }
 
 pub async fn stashing_twice_is_one_row(backend: &impl Backend) {
@@ -160,7 +159,7 @@ pub async fn drained_pages_follow_each_other(backend: &impl Backend) {
     owned.write((0..10).map(|offset| waiting(&large(offset))).collect()).await;
     owned.commit(10).await;
     let page = async |after: Option<Sequence>, limit, bytes| {
-        let rows = owned.stash().drainable(&client("a"), after, limit, bytes).await.unwrap();
+        let rows = owned.stash().drainable(&client("a"), after, NOTHING_HELD, limit, bytes).await.unwrap();
         rows.iter().map(|row| row.transfer.sequence).collect::<Vec<_>>()
     };
     let first = page(None, 4, NO_BYTE_LIMIT).await;
@@ -376,13 +375,32 @@ pub async fn a_backlog_is_counted(backend: &impl Backend) {
     assert_eq!(owned.stash().backlogs().await.unwrap(), []);
 }
 
-pub async fn a_row_behind_an_older_one_is_not_due(backend: &impl Backend) {
+pub async fn the_next_attempt_is_the_earliest_that_is_set(backend: &impl Backend) {
     let owned = Owned::open(backend).await;
     let (first, behind, other) = (owned.change("d", 5), owned.change("d", 6), owned.change("e", 7));
     owned.write(vec![failed(&first, 800), waiting(&behind), failed(&other, 900)]).await;
     assert_eq!(owned.backlog().await.next_attempt_at_ms, Some(800), "not 0: that one waits for the first");
     owned.write(vec![delivered(&first)]).await;
-    assert_eq!(owned.backlog().await.next_attempt_at_ms, Some(0));
+    assert_eq!(owned.backlog().await.next_attempt_at_ms, Some(900));
+}
+
+pub async fn a_held_document_is_left_out(backend: &impl Backend) {
+    let owned = Owned::open(backend).await;
+    let [early, early_too, claimed, claimed_too, free] =
+        [("e", 1), ("e", 2), ("c", 3), ("c", 4), ("f", 5)].map(|(id, offset)| owned.change(id, offset));
+    let mine = Claim(7);
+    let in_hand = NewRow { transfer: claimed, failure: None, claim: Some(mine) };
+    owned.write(vec![failed(&early, 800), waiting(&early_too), waiting(&free)]).await;
+    owned.write(vec![StashWrite::Insert(in_hand), waiting(&claimed_too)]).await;
+    owned.commit(10).await;
+    let offsets = async |now_ms, claim| {
+        let a = client("a");
+        let rows = owned.stash().drainable(&a, None, (now_ms, claim), ALL, NO_BYTE_LIMIT);
+        rows.await.unwrap().iter().map(|row| row.transfer.sequence.offset).collect::<Vec<_>>()
+    };
+    assert_eq!(offsets(799, mine).await, [5]);
+    assert_eq!(offsets(800, mine).await, [1, 2, 5], "its time has come");
+    assert_eq!(offsets(799, Claim(8)).await, [3, 4, 5], "the claim of another life counts as none");
 }
 
 pub async fn rows_outlive_a_restart(backend: &impl Backend) {
