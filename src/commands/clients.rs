@@ -178,9 +178,7 @@ async fn list(api: &Api, as_json: bool) -> anyhow::Result<()> {
         let page = api.get(&query).await?;
         for client in page["clients"].as_array().into_iter().flatten() {
             if as_json {
-                if output::line(&client.to_string())?.is_break() {
-                    return Ok(());
-                }
+                output::line(&client.to_string())?;
             } else {
                 rows.push(row(client));
             }
@@ -222,9 +220,7 @@ fn print(rows: &[[String; 7]]) -> std::io::Result<()> {
     let widths: Vec<_> = (0..COLUMNS.len()).map(width).collect();
     for row in rows {
         let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
-        if output::line(cells.collect::<Vec<_>>().join("  ").trim_end())?.is_break() {
-            break;
-        }
+        output::line(cells.collect::<Vec<_>>().join("  ").trim_end())?;
     }
     Ok(())
 }

@@ -50,17 +50,26 @@ enum Command {
     Demo,
     /// Hand change events to a running service
     Send(send::SendOptions),
+    /// Say what each record of a file is, and who would get it
+    Explain(explain::ExplainOptions),
     /// List and change the clients of a running service
     Clients(clients::ClientsOptions),
     /// Print the source records that could not be read, as JSON lines
     DeadLetters(dead_letters::DeadLettersOptions),
 }
 
-/// Does what the command line says.
+/// Does what the command line says. A reader of the output that goes away (`| head`) ends it without an error.
 ///
 /// # Errors
 /// To be shown by [`one_line`], and to end the process with [`exit_code`].
 pub fn run(cli: Cli) -> anyhow::Result<()> {
+    match dispatch(cli) {
+        Err(err) if output::is_reader_gone(&err) => Ok(()),
+        outcome => outcome,
+    }
+}
+
+fn dispatch(cli: Cli) -> anyhow::Result<()> {
     let system = actix_rt::System::new();
     let command = match cli.command {
         None => return system.block_on(run::run(cli.run)),
@@ -74,6 +83,7 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
             Command::Run(options) => run::run(options).await,
             Command::Demo => demo::run().await,
             Command::Send(options) => send::run(options, &environment).await,
+            Command::Explain(options) => explain::run(options).await,
             Command::Clients(options) => clients::run(options, &environment).await,
             Command::DeadLetters(options) => dead_letters::run(options, &environment).await,
         }
