@@ -9,6 +9,7 @@ pub mod demo;
 pub mod explain;
 mod logging;
 mod output;
+pub mod receive;
 mod records;
 mod run;
 mod send;
@@ -50,6 +51,8 @@ enum Command {
     Demo,
     /// Hand change events to a running service
     Send(send::SendOptions),
+    /// Receive webhooks: print them, check signatures and order, fail on request
+    Receive(receive::ReceiveOptions),
     /// Say what each record of a file is, and who would get it
     Explain(explain::ExplainOptions),
     /// List and change the clients of a running service
@@ -83,6 +86,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<()> {
             Command::Run(options) => run::run(options).await,
             Command::Demo => demo::run().await,
             Command::Send(options) => send::run(options, &environment).await,
+            Command::Receive(options) => receive::run(options).await,
             Command::Explain(options) => explain::run(options).await,
             Command::Clients(options) => clients::run(options, &environment).await,
             Command::DeadLetters(options) => dead_letters::run(options, &environment).await,

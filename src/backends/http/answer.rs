@@ -32,9 +32,11 @@ pub(super) async fn read(
         .and_then(|value| value.to_str().ok())
         .filter(|text| text.len() <= RETRY_AFTER_BYTES)
         .map(str::to_owned);
+    // awc reads an HTTP/1.0 answer up to the end of the connection even when it says that it has no body.
+    let empty = response.headers().get("content-length").is_some_and(|length| length == "0");
     let mut excerpt = BytesMut::new();
     let mut seen = 0;
-    while let Ok(Some(Ok(chunk))) = timeout_at(deadline, response.next()).await {
+    while !empty && let Ok(Some(Ok(chunk))) = timeout_at(deadline, response.next()).await {
         let room = EXCERPT_BYTES - excerpt.len();
         excerpt.extend_from_slice(&chunk[..chunk.len().min(room)]);
         seen += chunk.len();

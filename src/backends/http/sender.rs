@@ -78,6 +78,7 @@ impl Clients {
             .handshake_timeout(self.limits.connect_timeout)
             // How many requests run at a time is the delivery actor's business.
             .limit(0);
+        // No user agent of awc's; its encoder still dates every request.
         Client::builder()
             .connector(connector)
             .disable_redirects()

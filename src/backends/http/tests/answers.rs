@@ -18,6 +18,7 @@ async fn every_final_status_is_an_answer() {
         (410, "HTTP/1.1 410 Gone\r\ncontent-length: 0\r\n\r\n"),
         (500, "HTTP/1.1 500 Internal Server Error\r\ncontent-length: 4\r\n\r\noops"),
         (599, "HTTP/1.1 599 Whatever\r\ncontent-length: 0\r\n\r\n"),
+        (200, "HTTP/1.0 200 OK\r\ncontent-length: 0\r\n\r\n"),
         (200, "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"),
     ] {
         let receiver = Receiver::answering(answer).await;
