@@ -85,7 +85,8 @@ impl Api {
         let mut tls = rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
         tls.alpn_protocols = vec![b"http/1.1".to_vec()];
         let connector = awc::Connector::new().rustls_0_23(Arc::new(tls)).timeout(CONNECT_TIMEOUT);
-        let client = awc::Client::builder().connector(connector).timeout(TIMEOUT).disable_redirects().finish();
+        let client =
+            awc::Client::builder().connector(connector).timeout(TIMEOUT).disable_redirects().finish();
         Ok(Self { client, base: url.as_str().trim_end_matches('/').to_owned(), token })
     }
 
@@ -146,4 +147,29 @@ pub(super) fn encoded(id: &str) -> String {
         }
     }
     segment
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_id_is_one_segment() {
+        for (id, segment) in [
+            ("64c0-a_Z", "64c0-a_Z"),
+            ("a/b?c#d%", "a%2Fb%3Fc%23d%25"),
+            ("..", "%2E%2E"),
+            ("\0å", "%00%C3%A5"),
+        ] {
+            assert_eq!(encoded(id), segment);
+        }
+    }
+
+    #[actix_web::test]
+    async fn a_url_that_is_no_service_is_a_mistake_in_the_command() {
+        for url in ["ftp://x/", "mailto:x", "unix:/run/x"] {
+            let opened = Api::open(&url.parse().unwrap(), None, &Environment::new());
+            assert_eq!(opened.err().map(|err| err.key().to_owned()), Some("--url".to_owned()), "{url}");
+        }
+    }
 }

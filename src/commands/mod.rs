@@ -35,9 +35,9 @@ pub struct Cli {
 const EXAMPLES: &str = "\
 Examples:
   dispatcher demo                                            watch it work, in a temporary folder
-  dispatcher                                                 run the service, embedded, in ./data
+  DISPATCHER_EGRESS_ALLOW=127.0.0.1 dispatcher               run the service, embedded, in ./data; webhooks may be here
   dispatcher receive                                         a webhook that prints what it gets
-  dispatcher clients set acme --webhook http://127.0.0.1:4020/
+  dispatcher clients set acme --webhook http://127.0.0.1:4011/
   dispatcher send events.json                                hand change events to the service
   dispatcher explain events.json                             say what it would make of them
 

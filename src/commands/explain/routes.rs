@@ -152,9 +152,7 @@ mod tests {
 
     #[test]
     fn each_client_gets_the_reason_that_the_service_would_have() {
-        let config = |status: &str, fault: serde_json::Value, value: serde_json::Value| {
-            json!({ "status": status, "deleted": false, "fault": fault, "value": value })
-        };
+        let config = |status: &str, fault: serde_json::Value, value: serde_json::Value| json!({ "status": status, "deleted": false, "fault": fault, "value": value });
         let usable = json!({ "webhook": "http://x.test/", "secret": "set" });
         let elsewhere = json!({ "webhook": "http://x.test/", "filter": { "include": ["c.*"] } });
         let fault = json!({ "key": "webhook", "problem": "is missing" });
