@@ -293,9 +293,9 @@ mod tests {
         assert_eq!(
             aligned(&[COLUMNS.map(str::to_owned), row(&client), row(&bare)]),
             [
-                "CLIENT          STATUS  STATE     PENDING  DEAD  WEBHOOK    FAULT",
+                "CLIENT         STATUS  STATE     PENDING  DEAD  WEBHOOK    FAULT",
                 "a\\n\\u{1b}[31m  ACTIVE  degraded  12       0     http://a/  headers: must be an object",
-                "b               -       -         1        2     -",
+                "b              -       -         1        2     -",
             ]
         );
     }
