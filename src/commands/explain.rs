@@ -55,7 +55,6 @@ pub fn explain(
     let mut content = Vec::new();
     input.read_to_end(&mut content).context("cannot read the input")?;
     let records = intake::read_file(&content, Defaults { prefix: &names.prefix, topic: default_topic })?;
-    drop(content);
     let mut explained = Explained::default();
     for (record, offset) in records.into_iter().zip(0..) {
         let event = change_event::read(&at(record, offset), names);

@@ -26,20 +26,21 @@ pub struct BodyShape {
 pub struct Bodies<'a> {
     event: &'a ChangeEvent,
     made: Vec<(BodyShape, Bytes)>,
-    images: Vec<(BodyFormat, Images)>,
+    plain: Images,
+    extended: Images,
 }
 
-/// The members `after` and `before` of a body, with the comma in front.
-#[derive(Debug)]
+/// The members `after` and `before` of a body in one form, a comma in front; empty where there is no image.
+#[derive(Debug, Default)]
 struct Images {
-    after: String,
-    before: String,
+    after: Option<String>,
+    before: Option<String>,
 }
 
 impl<'a> Bodies<'a> {
     /// The bodies of this change.
     pub fn new(event: &'a ChangeEvent) -> Self {
-        Self { event, made: Vec::new(), images: Vec::new() }
+        Self { event, made: Vec::new(), plain: Images::default(), extended: Images::default() }
     }
 
     /// The body of this shape; the clones share one buffer.
@@ -47,24 +48,20 @@ impl<'a> Bodies<'a> {
         if let Some((_, body)) = self.made.iter().find(|(made, _)| *made == shape) {
             return body.clone();
         }
-        let event = self.event;
-        let images = match self.images.iter().position(|(format, _)| *format == shape.format) {
-            Some(index) => &self.images[index].1,
-            None => {
-                let images = Images {
-                    after: image_member("after", event.after.as_ref(), shape.format, &event.id),
-                    before: image_member("before", event.before.as_ref(), shape.format, &event.id),
-                };
-                &self.images.push_mut((shape.format, images)).1
-            }
+        let ChangeEvent { op, before, after, id, .. } = self.event;
+        let images = match shape.format {
+            BodyFormat::Plain => &mut self.plain,
+            BodyFormat::Extended => &mut self.extended,
         };
-        let mut text = String::with_capacity(256 + images.after.len() + images.before.len());
-        write_head(event, if shape.revocation { Op::Delete } else { event.op }, &mut text);
+        let mut text = String::with_capacity(1024);
+        write_head(self.event, if shape.revocation { Op::Delete } else { *op }, &mut text);
         if !shape.revocation {
-            text.push_str(&images.after);
+            let member = || image_member("after", after.as_ref(), shape.format, id);
+            text.push_str(images.after.get_or_insert_with(member));
         }
         if shape.before {
-            text.push_str(&images.before);
+            let member = || image_member("before", before.as_ref(), shape.format, id);
+            text.push_str(images.before.get_or_insert_with(member));
         }
         text.push('}');
         let body = Bytes::from(text);

@@ -97,7 +97,10 @@ fn push(value: Value<'_>, defaults: Defaults<'_>, records: &mut Vec<NewRecord>) 
 }
 
 fn record(value: Value<'_>, defaults: Defaults<'_>) -> Result<NewRecord, String> {
-    let record = if is_ours(&value) { ours(&value)? } else { bare(value, defaults)? };
+    let record = match own_topic(&value) {
+        Some(topic) => ours(topic, &value)?,
+        None => bare(value, defaults)?,
+    };
     let size = |bytes: &Option<Bytes>| bytes.as_ref().map_or(0, Bytes::len);
     let headers: usize = record.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
     if size(&record.key) + size(&record.value) + headers > MAX_RECORD_BYTES {
@@ -106,15 +109,14 @@ fn record(value: Value<'_>, defaults: Defaults<'_>) -> Result<NewRecord, String>
     Ok(record)
 }
 
-/// Ours, or a document that happens to have a field `topic`?
-fn is_ours(value: &Value<'_>) -> bool {
-    let is_text = |name| matches!(value.get(name), Some(Value::String(_)));
-    is_text("topic")
-        && (is_text("value_base64") || is_text("value") || value.get("value") == Some(&Value::Null))
+/// The topic of a record in our own form. `None`: a bare value, which may well have a field `topic`.
+fn own_topic<'v>(value: &'v Value<'_>) -> Option<&'v str> {
+    let topic = value.get("topic")?.as_str()?;
+    let has_value = matches!(value.get("value"), Some(Value::String(_) | Value::Null));
+    (has_value || matches!(value.get("value_base64"), Some(Value::String(_)))).then_some(topic)
 }
 
-fn ours(record: &Value<'_>) -> Result<NewRecord, String> {
-    let topic = record.get("topic").and_then(Value::as_str).unwrap_or_default();
+fn ours(topic: &str, record: &Value<'_>) -> Result<NewRecord, String> {
     Ok(NewRecord {
         topic: checked_topic(topic)?,
         key: bytes_of(record, "key", "key_base64")?,

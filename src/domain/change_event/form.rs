@@ -6,8 +6,21 @@ use super::super::extended_json::{Members, Value, get};
 use super::image::{Document, Images};
 use super::{Op, SkipReason, SourceRecord};
 
-/// Why a record cannot be read. Quotes nothing of it.
-pub(super) type Reason = Cow<'static, str>;
+/// Why a record is no change.
+pub(super) enum NoChange {
+    /// The null record that follows a delete.
+    Tombstone,
+    /// Debezium's own.
+    Skip(SkipReason),
+    /// It cannot be read. The reason quotes nothing of it.
+    Invalid(String),
+}
+
+impl From<&str> for NoChange {
+    fn from(reason: &str) -> Self {
+        Self::Invalid(reason.to_string())
+    }
+}
 
 /// The form of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +58,7 @@ impl Form {
     }
 
     /// Reads a value of this form.
-    pub(super) fn read(self, members: Members<'_>, record: &SourceRecord) -> Read {
+    pub(super) fn read(self, members: Members<'_>, record: &SourceRecord) -> Result<Change, NoChange> {
         match self {
             Self::Envelope => envelope(members),
             Self::CloudEvent => cloud_event(members),
@@ -136,91 +149,74 @@ fn time(value: Option<&Value<'_>>) -> Option<i64> {
 /// A change as its form gives it, before the rules that all forms share.
 pub(super) struct Change {
     pub(super) op: Op,
-    pub(super) before: Option<Document>,
-    pub(super) after: Option<Document>,
-    /// An update without images that tells its changed fields, if any can be read.
-    pub(super) partial: Option<Option<Document>>,
+    pub(super) images: Images,
 }
-
-/// What a form is read to: a change, or nothing to do.
-pub(super) type Read = Result<Result<Change, SkipReason>, Reason>;
 
 /// The operation of a letter.
-fn op_of(value: Option<&Value<'_>>) -> Result<Result<Op, SkipReason>, Reason> {
-    Ok(match value {
-        Some(Value::String(letter)) => match letter.as_ref() {
-            "c" => Ok(Op::Create),
-            "u" => Ok(Op::Update),
-            "d" => Ok(Op::Delete),
-            "r" => Ok(Op::Read),
-            "t" => Err(SkipReason::Truncate),
-            "m" => Err(SkipReason::Message),
-            _ => return Err("unknown op".into()),
-        },
-        _ => return Err("op is no string".into()),
-    })
-}
-
-fn envelope(mut value: Members<'_>) -> Read {
-    let op = match op_of(get(&value, "op"))? {
-        Ok(op) => op,
-        Err(skip) => return Ok(Err(skip)),
-    };
-    let Images { before, after, mut partial } = Images::take(&mut value)?;
-    // Before 2.0 an update of the oplog had a patch, which is not trusted for clients.
-    if partial.is_none() && get(&value, "patch").is_some_and(|patch| patch.as_str().is_some()) {
-        partial = Some(None);
+fn op_of(value: &Value<'_>) -> Result<Op, NoChange> {
+    match value.as_str() {
+        Some("c") => Ok(Op::Create),
+        Some("u") => Ok(Op::Update),
+        Some("d") => Ok(Op::Delete),
+        Some("r") => Ok(Op::Read),
+        Some("t") => Err(NoChange::Skip(SkipReason::Truncate)),
+        Some("m") => Err(NoChange::Skip(SkipReason::Message)),
+        Some(_) => Err("unknown op".into()),
+        None => Err("op is no string".into()),
     }
-    Ok(Ok(Change { op, before, after, partial }))
 }
 
-fn cloud_event(mut value: Members<'_>) -> Read {
+/// A member that is there and not null.
+fn given<'v, 'a>(members: &'v Members<'a>, name: &str) -> Option<&'v Value<'a>> {
+    get(members, name).filter(|value| **value != Value::Null)
+}
+
+fn envelope(mut value: Members<'_>) -> Result<Change, NoChange> {
+    let op = op_of(get(&value, "op").unwrap_or(&Value::Null))?;
+    let mut images = Images::take(&mut value)?;
+    // Before 2.0 an update of the oplog had a patch, which is not trusted for clients.
+    images.tell_update |= get(&value, "patch").is_some_and(|patch| patch.as_str().is_some());
+    Ok(Change { op, images })
+}
+
+fn cloud_event(mut value: Members<'_>) -> Result<Change, NoChange> {
     let kind = get(&value, "type").and_then(Value::as_str).unwrap_or_default();
     if !kind.starts_with("io.debezium.connector.mongodb.") {
         return Err("a cloud event that is not Debezium's".into());
     }
-    let op = match get(&value, "iodebeziumop") {
-        None | Some(Value::Null) => None,
-        op => match op_of(op)? {
-            Ok(op) => Some(op),
-            Err(skip) => return Ok(Err(skip)),
-        },
-    };
+    let op = given(&value, "iodebeziumop").map(op_of).transpose()?;
     let Some(Value::Object(mut data)) = take(&mut value, "data").map(unwrap_schema) else {
         return Err("the data is no object".into());
     };
-    let Images { before, after, partial } = Images::take(&mut data)?;
+    let images = Images::take(&mut data)?;
     // Without extension attributes the images tell what was done.
-    let op = op.unwrap_or(match (&before, &after) {
-        _ if partial.is_some() => Op::Update,
+    let told = match (&images.before, &images.after) {
+        _ if images.tell_update => Op::Update,
         (Some(_), Some(_)) => Op::Update,
         (None, Some(_)) => Op::Create,
         (_, None) => Op::Delete,
-    });
-    Ok(Ok(Change { op, before, after, partial }))
+    };
+    Ok(Change { op: op.unwrap_or(told), images })
 }
 
-fn flattened(mut value: Members<'_>, record: &SourceRecord) -> Read {
+fn flattened(mut value: Members<'_>, record: &SourceRecord) -> Result<Change, NoChange> {
     let is_true = |value: &Value<'_>| *value == Value::Bool(true) || value.as_str() == Some("true");
-    let deleted = get(&value, "__deleted").is_some_and(is_true);
     let in_header = record.header("__op").map(|op| Value::String(Cow::Borrowed(op)));
-    let op = match get(&value, "__op").or(in_header.as_ref()) {
-        _ if deleted => Op::Delete,
-        None | Some(Value::Null) => Op::Update,
-        op => match op_of(op)? {
-            Ok(op) => op,
-            Err(skip) => return Ok(Err(skip)),
-        },
+    let op = match given(&value, "__op").or(in_header.as_ref()) {
+        _ if get(&value, "__deleted").is_some_and(is_true) => Op::Delete,
+        Some(op) => op_of(op)?,
+        None => Op::Update,
     };
     value.retain(|(name, _)| !is_added(name));
     let only_id = value.iter().all(|(name, _)| name == "_id");
-    let document = Document::inline(&Value::Object(value));
-    Ok(Ok(match op {
+    let document = Some(Document::inline(&Value::Object(value)));
+    let images = match op {
         // Without a pre-image the id is all there is.
-        Op::Delete if only_id => Change { op, before: None, after: None, partial: Some(Some(document)) },
-        Op::Delete => Change { op, before: Some(document), after: None, partial: None },
-        _ => Change { op, before: None, after: Some(document), partial: None },
-    }))
+        Op::Delete if only_id => Images { changed_fields: document, ..Images::default() },
+        Op::Delete => Images { before: document, ..Images::default() },
+        Op::Create | Op::Update | Op::Read => Images { after: document, ..Images::default() },
+    };
+    Ok(Change { op, images })
 }
 
 /// Whether flattening added this member.

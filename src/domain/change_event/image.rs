@@ -4,41 +4,50 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use super::super::config::ClientId;
-use super::super::extended_json::{self, Bson, Members, Value, get};
+use super::super::extended_json::{self, Bson, Members, Value};
 use super::Image;
 use super::config_document::is_deleted;
 use super::document_id::id_text;
-use super::form::{Reason, take};
+use super::form::{NoChange, take};
 
-/// The images of an envelope or of a cloud event's data.
+/// What a change tells of its document.
+#[derive(Default)]
 pub(super) struct Images {
     pub(super) before: Option<Document>,
     pub(super) after: Option<Document>,
-    pub(super) partial: Option<Option<Document>>,
+    /// Without images: the changed fields, or the id alone.
+    pub(super) changed_fields: Option<Document>,
+    /// There is an update, whether or not anything of it can be read.
+    pub(super) tell_update: bool,
 }
 
 impl Images {
-    pub(super) fn take(members: &mut Members<'_>) -> Result<Self, Reason> {
-        let mut image = |name| Document::read(name, take(members, name));
+    /// Takes the images out of an envelope or the data of a cloud event.
+    pub(super) fn take(members: &mut Members<'_>) -> Result<Self, NoChange> {
+        let mut image = |name| Document::read(name, take(members, name).unwrap_or(Value::Null));
         let (before, after) = (image("before")?, image("after")?);
-        let update = get(members, "updateDescription").filter(|update| **update != Value::Null);
-        let partial = match update {
-            None => None,
-            Some(_) if before.is_some() || after.is_some() => Some(None),
-            Some(update) => match update.get("updatedFields") {
-                Some(Value::String(text)) => {
-                    Some(Document::read("updatedFields", Some(Value::String(Cow::Borrowed(text))))?)
+        let mut update = take(members, "updateDescription").unwrap_or(Value::Null);
+        let changed_fields = match &mut update {
+            Value::Object(update) if before.is_none() && after.is_none() => {
+                match take(update, "updatedFields") {
+                    Some(fields @ Value::String(_)) => Document::read("updatedFields", fields)?,
+                    _ => None,
                 }
-                _ => Some(None),
-            },
+            }
+            _ => None,
         };
-        Ok(Self { before, after, partial })
+        Ok(Self { before, after, changed_fields, tell_update: update != Value::Null })
     }
 }
 
 /// A document, and what routing needs of it.
 pub(super) struct Document {
     pub(super) image: Image,
+    facts: Facts,
+}
+
+/// What routing needs of a document.
+pub(super) struct Facts {
     pub(super) clients: Vec<ClientId>,
     pub(super) deleted: bool,
     pub(super) id: Option<String>,
@@ -48,34 +57,43 @@ pub(super) struct Document {
 
 impl Document {
     /// Reads an image: JSON in a string as Debezium writes it, or an object in its place.
-    fn read(name: &str, value: Option<Value<'_>>) -> Result<Option<Self>, Reason> {
+    fn read(name: &str, value: Value<'_>) -> Result<Option<Self>, NoChange> {
+        let no_object = || NoChange::Invalid(format!("the image {name} is no object"));
         match value {
-            None | Some(Value::Null) => Ok(None),
-            Some(Value::String(text)) => {
+            Value::Null => Ok(None),
+            Value::String(text) => {
                 let text = text.into_owned();
-                let document = extended_json::parse_image(&text)
-                    .map_err(|err| format!("the image {name} is no JSON: {err}"))?;
-                if !matches!(document, Value::Object(_)) {
-                    return Err(format!("the image {name} is no object").into());
-                }
-                let facts = Self::facts(&document);
-                Ok(Some(Self { image: Image { text }, ..facts }))
+                let facts = match extended_json::parse_image(&text) {
+                    Ok(document @ Value::Object(_)) => Facts::of(&document),
+                    Ok(_) => return Err(no_object()),
+                    Err(err) => {
+                        return Err(NoChange::Invalid(format!("the image {name} is no JSON: {err}")));
+                    }
+                };
+                Ok(Some(Self { image: Image { text }, facts }))
             }
-            Some(object @ Value::Object(_)) => Ok(Some(Self::inline(&object))),
-            Some(_) => Err(format!("the image {name} is no object").into()),
+            object @ Value::Object(_) => Ok(Some(Self::inline(&object))),
+            _ => Err(no_object()),
         }
     }
 
+    /// What routing needs of it.
+    pub(super) fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// The document that this object is.
     pub(super) fn inline(object: &Value<'_>) -> Self {
         let mut text = String::new();
         extended_json::write(object, &mut text);
-        Self { image: Image { text }, ..Self::facts(object) }
+        Self { image: Image { text }, facts: Facts::of(object) }
     }
+}
 
-    fn facts(document: &Value<'_>) -> Self {
+impl Facts {
+    fn of(document: &Value<'_>) -> Self {
         let key = document.get("key").and_then(Value::as_str);
         Self {
-            image: Image { text: String::new() },
             clients: clients_of(document),
             deleted: is_deleted(document),
             id: document.get("_id").map(id_text),
@@ -86,14 +104,9 @@ impl Document {
 
 /// The clients of a document: ObjectIds as hex, strings as they are, each once; anything else is no client.
 fn clients_of(document: &Value<'_>) -> Vec<ClientId> {
-    let Some(clients) = document.get("clients") else { return Vec::new() };
-    let numbered;
-    let elements: Vec<&Value<'_>> = match clients {
-        Value::Array(elements) => elements.iter().collect(),
-        Value::Object(members) => {
-            numbered = numbered_elements(members);
-            numbered.unwrap_or_default()
-        }
+    let elements: Vec<&Value<'_>> = match document.get("clients") {
+        Some(Value::Array(elements)) => elements.iter().collect(),
+        Some(Value::Object(members)) => numbered_elements(members).unwrap_or_default(),
         _ => return Vec::new(),
     };
     let mut seen = HashSet::new();

@@ -1,11 +1,12 @@
 //! Reads a source record, in every form that Debezium gives it.
 
 use std::collections::HashSet;
+use std::fmt::Display;
 
 use super::super::extended_json::{self, Value};
 use super::document_id::id_of_key;
-use super::form::{Change, Form, Reason, unwrap_schema};
-use super::image::Document;
+use super::form::{Change, Form, NoChange, unwrap_schema};
+use super::image::{Document, Images};
 use super::{ChangeEvent, Op, SkipReason, SourceEvent, SourceNames, SourceRecord, Subject};
 
 /// Reads a source record. Never fails: what cannot be read is [`SourceEvent::Invalid`], with a reason that
@@ -24,17 +25,11 @@ pub fn read(record: &SourceRecord, names: &SourceNames) -> SourceEvent {
     subject.id = record.key.as_deref().and_then(id_of_key);
     let Some(value) = &record.value else { return SourceEvent::Tombstone(subject) };
     match read_value(value, record, names, &mut subject) {
-        Ok(Found::Change(event)) => SourceEvent::Change(event),
-        Ok(Found::Tombstone) => SourceEvent::Tombstone(subject),
-        Ok(Found::Skip(reason)) => SourceEvent::Skip(subject, reason),
-        Err(reason) => SourceEvent::Invalid(subject, reason.into_owned()),
+        Ok(event) => SourceEvent::Change(Box::new(event)),
+        Err(NoChange::Tombstone) => SourceEvent::Tombstone(subject),
+        Err(NoChange::Skip(reason)) => SourceEvent::Skip(subject, reason),
+        Err(NoChange::Invalid(reason)) => SourceEvent::Invalid(subject, reason),
     }
-}
-
-enum Found {
-    Change(Box<ChangeEvent>),
-    Tombstone,
-    Skip(SkipReason),
 }
 
 impl SourceNames {
@@ -67,32 +62,30 @@ fn read_value(
     record: &SourceRecord,
     names: &SourceNames,
     subject: &mut Subject,
-) -> Result<Found, Reason> {
-    let text = std::str::from_utf8(value).map_err(|err| format!("the value is no UTF-8: {err}"))?;
+) -> Result<ChangeEvent, NoChange> {
+    let invalid = |what, err: &dyn Display| NoChange::Invalid(format!("the value is no {what}: {err}"));
+    let text = std::str::from_utf8(value).map_err(|err| invalid("UTF-8", &err))?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let value = extended_json::parse(text).map_err(|err| format!("the value is no JSON: {err}"))?;
+    let value = extended_json::parse(text).map_err(|err| invalid("JSON", &err))?;
     let value = unwrap_schema(value);
     if value == Value::Null {
-        return Ok(Found::Tombstone);
+        return Err(NoChange::Tombstone);
     }
     let form = Form::of(&value).ok_or("the value is no change event")?;
     let origin = form.origin(&value, Some(record));
     subject.db = origin.db.or(subject.db.take());
     subject.collection = origin.collection.or(subject.collection.take());
     if names.is_signal(subject) {
-        return Ok(Found::Skip(SkipReason::Signal));
+        return Err(NoChange::Skip(SkipReason::Signal));
     }
     let Value::Object(members) = value else { return Err("the value is no object".into()) };
-    let change = match form.read(members, record)? {
-        Ok(change) => change,
-        Err(skip) => return Ok(Found::Skip(skip)),
-    };
+    let change = form.read(members, record)?;
     let meta = Meta {
         ts_ms: origin.ts_ms.unwrap_or(record.timestamp_ms),
         source_name: origin.name.unwrap_or_else(|| names.prefix.to_string()),
         traceparent: record.header("traceparent").filter(|text| is_traceparent(text)).map(str::to_string),
     };
-    change.finish(meta, subject).map(|event| Found::Change(Box::new(event)))
+    change.finish(meta, subject)
 }
 
 /// Whether a text is a W3C trace context.
@@ -123,34 +116,35 @@ struct Meta {
 
 impl Change {
     /// The rules that all forms share.
-    fn finish(self, meta: Meta, subject: &mut Subject) -> Result<ChangeEvent, Reason> {
-        let Self { op, before, after, partial } = self;
+    fn finish(self, meta: Meta, subject: &mut Subject) -> Result<ChangeEvent, NoChange> {
+        let Self { op, images: Images { before, after, changed_fields, tell_update } } = self;
         let (before, after) = match op {
             Op::Create | Op::Read if after.is_none() => return Err("a create without after".into()),
             Op::Create | Op::Read => (None, after),
-            Op::Update if before.is_none() && after.is_none() && partial.is_none() => {
+            Op::Update if before.is_none() && after.is_none() && !tell_update => {
                 return Err("an update that tells nothing".into());
             }
             Op::Update => (before, after),
             Op::Delete => (before, None),
         };
-        let removed_clients = match (&before, &after) {
+        let (before_facts, after_facts) =
+            (before.as_ref().map(Document::facts), after.as_ref().map(Document::facts));
+        let effective = after_facts.or(before_facts).or(changed_fields.as_ref().map(Document::facts));
+        let clients = effective.map(|facts| facts.clients.clone()).unwrap_or_default();
+        let removed_clients = match (before_facts, after_facts) {
             (Some(before), Some(after)) => {
                 let kept: HashSet<_> = after.clients.iter().collect();
                 before.clients.iter().filter(|client| !kept.contains(client)).cloned().collect()
             }
             _ => Vec::new(),
         };
-        let partial = partial.flatten();
-        let effective = after.as_ref().or(before.as_ref()).or(partial.as_ref());
-        let clients = effective.map(|document| document.clients.clone()).unwrap_or_default();
-        let deleted = op == Op::Delete || effective.is_some_and(|document| document.deleted);
-        let id_of = |document: Option<&Document>| document.and_then(|document| document.id.clone());
-        let id = subject.id.take().or_else(|| id_of(effective)).or_else(|| id_of(before.as_ref()));
-        subject.id.clone_from(&id);
-        let has_image = before.is_some() || after.is_some();
-        let other_key = has_image && [&before, &after].into_iter().flatten().all(|image| image.other_key);
-        let (Some(db), Some(collection)) = (subject.db.clone(), subject.collection.clone()) else {
+        if subject.id.is_none() {
+            let of_images = effective.and_then(|facts| facts.id.clone());
+            subject.id = of_images.or_else(|| before_facts?.id.clone());
+        }
+        let keys: Vec<_> =
+            [before_facts, after_facts].into_iter().flatten().map(|facts| facts.other_key).collect();
+        let Subject { db: Some(db), collection: Some(collection), id } = subject.clone() else {
             return Err("nothing tells the database and the collection".into());
         };
         Ok(ChangeEvent {
@@ -161,11 +155,11 @@ impl Change {
             ts_ms: meta.ts_ms,
             source_name: meta.source_name,
             clients,
-            before_clients: before.as_ref().map(|document| document.clients.clone()).unwrap_or_default(),
             removed_clients,
-            deleted,
+            deleted: op == Op::Delete || effective.is_some_and(|facts| facts.deleted),
             traceparent: meta.traceparent,
-            other_key,
+            other_key: !keys.is_empty() && !keys.contains(&false),
+            before_clients: before_facts.map(|facts| facts.clients.clone()).unwrap_or_default(),
             before: before.map(|document| document.image),
             after: after.map(|document| document.image),
         })
