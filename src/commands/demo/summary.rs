@@ -1,7 +1,6 @@
 //! The live summary: a line a client, written over on a terminal.
 
 use std::io::{self, IsTerminal as _};
-use std::ops::ControlFlow;
 
 use serde_json::Value;
 
@@ -18,17 +17,17 @@ pub(super) struct Summary {
 }
 
 impl Summary {
-    /// Shows what `GET /v1/clients` says, and what the webhooks counted. `Break`: nobody reads any more.
+    /// Shows what `GET /v1/clients` says, and what the webhooks counted.
     pub(super) fn show(
         &mut self,
         clients: &Value,
         receivers: &Receivers,
         events: u64,
-    ) -> io::Result<ControlFlow<()>> {
+    ) -> io::Result<()> {
         let terminal = io::stdout().is_terminal();
         self.shown += 1;
         if !terminal && self.shown % EVERY != 1 {
-            return Ok(ControlFlow::Continue(()));
+            return Ok(());
         }
         let mut lines = vec![format!(
             "{events:>6} events  {:<8} {:<9} {:>9} {:>7} {:>8}  why",
