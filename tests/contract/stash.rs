@@ -298,7 +298,7 @@ pub async fn a_claim_stays_until_it_is_released(backend: &impl Backend) {
 pub async fn a_delivery_supersedes_older_dead_rows_of_its_document(backend: &impl Backend) {
     let owned = Owned::open(backend).await;
     let [old, newer, other] =
-        [("d", 5), ("d", 9), ("e", 5)].map(|(document, offset)| owned.change(document, offset));
+        [("d", 5), ("d", 9), ("e", 6)].map(|(document, offset)| owned.change(document, offset));
     let earlier = transfer(owned.incarnation - 1, "a", "d", 900);
     for change in [&old, &newer, &other, &earlier] {
         owned.write(vec![waiting(change), dead(change)]).await;
