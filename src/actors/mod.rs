@@ -1,1 +1,18 @@
-//! (to be written)
+//! The actors, one file (or folder) each. Work lives in stores; actors hold leases on it and send each other kicks.
+//!
+//! ```text
+//! KafkaIngestActor<Source>    change events -> routing -> transfer log, with the source offsets
+//! KafkaIngestActor<Transfer>  transfer log -> fleet; commits what is settled
+//! ConfigCacheActor            the configs of all clients
+//! DeliveryFleetActor          client -> delivery actor; owns the unsettled transfers
+//! └ WebhookDeliveryActor      one a client: lanes, stash, drain
+//! StashActor                  batched stash writes
+//! ```
+
+pub mod config_cache;
+pub mod delivery;
+pub mod delivery_fleet;
+pub mod inbox;
+pub mod ingest;
+pub mod stash;
+pub mod windows;

@@ -1,1 +1,129 @@
-//! (to be written)
+//! The command line.
+//!
+//! Exit codes: 0 done, 1 failed, 2 a mistake in the command or the settings.
+
+mod api;
+mod clients;
+mod dead_letters;
+mod demo;
+pub mod explain;
+mod logging;
+mod output;
+pub mod receive;
+mod records;
+mod run;
+mod send;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::settings::{Environment, SettingsError, Sources};
+
+/// Carries MongoDB change events to the webhooks of the clients that may see each document.
+///
+/// Without a command it runs the service. The commands that talk to a running service find it by --url.
+#[derive(Debug, Parser)]
+#[command(name = "dispatcher", version, args_conflicts_with_subcommands = true, after_help = EXAMPLES)]
+pub struct Cli {
+    #[command(flatten)]
+    run: run::RunOptions,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  dispatcher demo                                            watch it work, in a temporary folder
+  dispatcher                                                 run the service, embedded, in ./data
+  dispatcher receive                                         a webhook that prints what it gets
+  dispatcher clients set acme --webhook http://127.0.0.1:4020/
+  dispatcher send events.json                                hand change events to the service
+  dispatcher explain events.json                             say what it would make of them
+
+Exit codes: 0 done, 1 failed, 2 a mistake in the command or the settings.";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the service (the default)
+    Run(run::RunOptions),
+    /// Show it at work: receivers, a stream of sample events and a live summary, in a temporary folder
+    Demo(demo::DemoOptions),
+    /// Receive webhooks: print what arrives, check signatures and order, fail on request
+    Receive(receive::ReceiveOptions),
+    /// Hand change events to a running service
+    Send(send::SendOptions),
+    /// List and change the clients of a running service
+    Clients(clients::ClientsOptions),
+    /// Print the source records that could not be read, as JSON lines
+    DeadLetters(dead_letters::DeadLettersOptions),
+}
+
+/// Does what the command line says.
+///
+/// # Errors
+/// To be shown by [`one_line`], and to end the process with [`exit_code`].
+pub fn run(cli: Cli) -> anyhow::Result<()> {
+    let system = actix_rt::System::new();
+    let command = match cli.command {
+        None => return system.block_on(run::run(cli.run)),
+        Some(Command::Run(options)) => return system.block_on(run::run(options)),
+        Some(command) => command,
+    };
+    let environment = Sources::of_process(None).environment;
+    logging::start(log_filter(&environment));
+    system.block_on(async {
+        match command {
+            Command::Run(options) => run::run(options).await,
+            Command::Demo(options) => demo::run(options).await,
+            Command::Receive(options) => receive::run(options).await,
+            Command::Send(options) => send::run(options, &environment).await,
+            Command::Clients(options) => clients::run(options, &environment).await,
+            Command::DeadLetters(options) => dead_letters::run(options, &environment).await,
+        }
+    })
+}
+
+/// Commands other than `run` say what they have to say themselves.
+fn log_filter(environment: &Environment) -> &str {
+    environment.get("RUST_LOG").map_or("warn", String::as_str)
+}
+
+/// An error and its causes as one line.
+pub fn one_line(err: &anyhow::Error) -> String {
+    format!("{err:#}").lines().map(str::trim).collect::<Vec<_>>().join(" ")
+}
+
+/// 2 for mistakes in the command or the settings, else 1.
+pub fn exit_code(err: &anyhow::Error) -> ExitCode {
+    if err.is::<SettingsError>() { ExitCode::from(2) } else { ExitCode::FAILURE }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn without_a_command_it_runs() {
+        let cli = Cli::try_parse_from(["dispatcher", "--config", "x.toml"]).unwrap();
+        assert!(cli.command.is_none());
+        assert!(Cli::try_parse_from(["dispatcher", "--config", "x.toml", "demo"]).is_err());
+        assert!(Cli::try_parse_from(["dispatcher", "sned"]).is_err());
+    }
+
+    #[test]
+    fn an_error_is_one_line_and_knows_its_exit_code() {
+        let failed = anyhow::anyhow!("a\nb").context("while c");
+        assert_eq!(one_line(&failed), "while c: a b");
+        assert_eq!(exit_code(&failed), ExitCode::FAILURE);
+        let mistake = anyhow::Error::new(SettingsError::new("--value", "is no JSON")).context("settings");
+        assert_eq!(exit_code(&mistake), ExitCode::from(2));
+    }
+}

@@ -29,6 +29,19 @@ pub enum Phase {
     Disabled,
 }
 
+impl Phase {
+    /// The word that everybody reads.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Healthy => "healthy",
+            Self::Degraded => "degraded",
+            Self::Draining => "draining",
+            Self::Paused => "paused",
+            Self::Disabled => "disabled",
+        }
+    }
+}
+
 /// The state of a client's delivery. `phase`, `since_ms` and `reason` follow from the other fields.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientState {

@@ -7,6 +7,9 @@ pub mod config;
 pub mod delivery;
 pub mod document;
 pub mod extended_json;
+#[cfg(test)]
+pub(crate) mod fixtures;
+pub mod intake;
 pub mod retry;
 pub mod routing;
 pub mod stash;

@@ -78,11 +78,7 @@ pub enum StashWrite {
     Insert(NewRow),
     /// The payload was delivered: deletes its row, if any, and marks older dead rows of its document superseded.
     Delivered {
-        /// Of which event.
-        event_id: EventId,
-        /// The document, for what it supersedes.
-        document_hash: DocumentHash,
-        /// Rows below this are older.
+        /// What was delivered.
         transfer: Arc<Transfer>,
     },
     /// An attempt failed: counts it, releases the claim, sets the next attempt.
@@ -128,6 +124,6 @@ pub struct Backlog {
     pub dead: u64,
     /// When the oldest pending change happened, milliseconds since 1970.
     pub oldest_ts_ms: Option<i64>,
-    /// When the first attempt may be made, milliseconds since 1970.
+    /// The earliest time, of those that are set, before which a pending row is not attempted, milliseconds since 1970.
     pub next_attempt_at_ms: Option<i64>,
 }

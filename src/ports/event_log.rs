@@ -3,24 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use super::{BoxFuture, StoreResult};
 use crate::domain::change_event::SourceRecord;
+pub use crate::domain::intake::NewRecord;
 use crate::domain::transfer::{NewTransfer, SourcePosition, Transfer};
-
-/// A source record that has no position yet.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewRecord {
-    /// The topic.
-    pub topic: Arc<str>,
-    /// The key bytes.
-    pub key: Option<Bytes>,
-    /// The value bytes; `None` is a tombstone.
-    pub value: Option<Bytes>,
-    /// The headers, in order; of a name that comes twice the last counts.
-    pub headers: Vec<(String, Bytes)>,
-}
 
 /// A source record that could not be read, or a transfer that can never be written.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use super::{BoxFuture, StoreResult};
 use crate::domain::config::ClientId;
-use crate::domain::stash::{Backlog, StashCheck, StashRow, StashWrite};
+use crate::domain::stash::{Backlog, Claim, StashCheck, StashRow, StashWrite};
 use crate::domain::transfer::{DocumentHash, EventId, Sequence};
 
 /// The right to write rows of the clients of a partition: every write names it, and is refused when
@@ -73,13 +73,14 @@ pub trait Stash: Send + Sync {
     /// Gives the drain lease back. Not an error when it is another's by now.
     fn release_drain<'a>(&'a self, client: &'a ClientId, token: i64) -> BoxFuture<'a, StoreResult<()>>;
 
-    /// Pending rows of a client that may be drained (below the committed offset of their partition), oldest
-    /// first, above `after`, at most `limit` rows or about `bytes`. Rows of earlier incarnations come first;
-    /// claimed rows and rows whose time has not come are included: they hold their document.
+    /// Pending rows of a client that may be drained (below the committed offset of their partition), oldest first, above
+    /// `after`, at most `limit` rows or about `bytes` (one at least). Rows of earlier incarnations come first. Left out are whole
+    /// documents that are held: one of their rows carries the claim of `held`, or may not be attempted before its time.
     fn drainable<'a>(
         &'a self,
         client: &'a ClientId,
         after: Option<Sequence>,
+        held: (i64, Claim),
         limit: usize,
         bytes: usize,
     ) -> BoxFuture<'a, StoreResult<Vec<StashRow>>>;

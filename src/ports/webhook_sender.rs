@@ -19,7 +19,7 @@ pub struct SendError {
 /// How requests are sent for everybody.
 #[derive(Debug, Clone, Copy)]
 pub struct SendLimits {
-    /// To connect, with the TLS handshake.
+    /// To resolve the name and connect; as long again for the TLS handshake.
     pub connect_timeout: Duration,
     /// How much of an answer's body is read.
     pub answer_bytes: usize,

@@ -1,1 +1,205 @@
-//! (to be written)
+//! The HTTP side: the API, `/status`, the probes, `/metrics`.
+//!
+//! | path | answers | who may |
+//! |---|---|---|
+//! | `POST /v1/events` | takes change events, all of a request or none | admin |
+//! | `GET /v1/clients`, `GET`, `PUT`, `DELETE /v1/clients/{id}` | client configs with state and backlog | admin |
+//! | `GET /v1/dead-letters` | source records that could not be read | admin |
+//! | `GET /status` | every actor and store; 503 when one is down | anybody |
+//! | `GET /livez`, `GET /readyz` | the probes | anybody |
+//! | `GET /metrics` | Prometheus | anybody |
+//!
+//! Errors are problem documents (RFC 9457).
+
+mod admin;
+mod body;
+mod clients;
+mod dead_letters;
+mod events;
+mod problem;
+mod readiness;
+mod redact;
+mod status;
+
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use actix_web::dev::Server;
+use actix_web::middleware::{DefaultHeaders, from_fn};
+use actix_web::{App, HttpServer, Resource, web};
+use actix_web_prom::PrometheusMetricsBuilder;
+use tokio::sync::{Mutex, Semaphore};
+
+use crate::domain::config::{ClientId, Secret};
+use crate::metrics::Metrics;
+use crate::ports::BoxFuture;
+use crate::ports::client_configs::ClientConfigs;
+use crate::ports::client_states::ClientStates;
+use crate::ports::clock::Clock;
+use crate::ports::event_log::EventLog;
+use crate::ports::stash::Stash;
+use problem::Problem;
+pub use readiness::Readiness;
+
+/// Bytes of a request to `POST /v1/events`.
+pub const REQUEST_BYTES: usize = 32 << 20;
+/// Bytes of a client's id.
+const CLIENT_ID_BYTES: usize = 512;
+/// KiB of event requests that are in memory at a time; more wait to be read.
+const INTAKE_KIB: usize = 128 << 10;
+
+/// Something that is asked and answers later.
+pub type Ask<A, T> = Arc<dyn Fn(A) -> BoxFuture<'static, T> + Send + Sync>;
+
+/// A store, and how to find out whether it answers.
+#[derive(Clone)]
+pub struct StoreProbe {
+    /// Its name on `/status`.
+    pub name: String,
+    /// Asks it; the error is shown.
+    pub check: Ask<(), Result<(), String>>,
+}
+
+/// What the HTTP side needs of the service.
+pub struct WebState {
+    /// `embedded` or `cluster`.
+    pub mode: &'static str,
+    /// The prefix of source topics: bare values become records of `<prefix>.<db>.<collection>`.
+    pub source_prefix: Arc<str>,
+    /// What admin requests carry; without one, only this machine is answered.
+    pub admin_token: Option<Secret>,
+    /// The client configs.
+    pub configs: Arc<dyn ClientConfigs>,
+    /// Ready when everything that delivers uses the client's new config.
+    pub refresh_config: Ask<ClientId, Result<(), String>>,
+    /// The log that takes events.
+    pub log: Arc<dyn EventLog>,
+    /// What waits.
+    pub stash: Arc<dyn Stash>,
+    /// The states of the clients.
+    pub states: Arc<dyn ClientStates>,
+    /// The time of day.
+    pub clock: Arc<dyn Clock>,
+    /// All metrics.
+    pub metrics: Metrics,
+    /// Brings gauges up to date before they are read.
+    pub before_scrape: Ask<(), ()>,
+    /// The status of every actor, as its cell tells it. One whose `state` is `failed` turns `/status` to 503.
+    pub actors: Arc<dyn Fn() -> Vec<serde_json::Value> + Send + Sync>,
+    /// Every store.
+    pub stores: Vec<StoreProbe>,
+    /// How far the start or the stop has come.
+    pub readiness: Arc<Readiness>,
+}
+
+/// The state of the service, and what the HTTP side itself keeps.
+struct Shared {
+    service: WebState,
+    started: Instant,
+    /// Room for the bodies of event requests, in KiB.
+    intake: Semaphore,
+    /// One writer of client configs at a time: a `PUT` that keeps the value reads before it writes.
+    config_writes: Mutex<()>,
+    /// One prober at a time: `/status` and `/metrics` need no token, and must not be a lever on the stores.
+    probing: Mutex<()>,
+}
+
+/// Serves on `listener` until the server is stopped by its handle. Signals are the caller's.
+///
+/// # Errors
+/// When the listener cannot be used, or a metric is registered already.
+pub fn start(state: WebState, listener: TcpListener) -> io::Result<Server> {
+    let requests = PrometheusMetricsBuilder::new("dispatcher")
+        .registry(state.metrics.registry.clone())
+        .mask_unmatched_patterns("unmatched")
+        .build()
+        .map_err(io::Error::other)?;
+    let shared = web::Data::new(Shared {
+        service: state,
+        started: Instant::now(),
+        intake: Semaphore::new(INTAKE_KIB),
+        config_writes: Mutex::new(()),
+        probing: Mutex::new(()),
+    });
+    let server = HttpServer::new(move || {
+        let headers = DefaultHeaders::new()
+            .add(("cache-control", "no-store"))
+            .add(("x-content-type-options", "nosniff"));
+        App::new()
+            .app_data(shared.clone())
+            .configure(routes)
+            .default_service(web::to(async || problem::not_found("there is nothing at this path")))
+            .wrap(headers)
+            .wrap(requests.clone())
+    })
+    .workers(2)
+    .max_connections(1024)
+    .client_request_timeout(Duration::from_secs(10))
+    .keep_alive(Duration::from_secs(75))
+    .shutdown_timeout(5)
+    .disable_signals()
+    .listen(listener)?;
+    Ok(server.run())
+}
+
+fn routes(app: &mut web::ServiceConfig) {
+    let api = web::scope("/v1")
+        .wrap(from_fn(admin::guard))
+        .service(only(web::resource("/events").post(events::post), "POST"))
+        .service(only(web::resource("/clients").get(clients::list), "GET"))
+        .service(only(
+            web::resource("/clients/{id}").get(clients::get).put(clients::put).delete(clients::delete),
+            "GET, PUT, DELETE",
+        ))
+        .service(only(web::resource("/dead-letters").get(dead_letters::list), "GET"))
+        .default_service(web::to(async || problem::not_found("there is nothing at this path")));
+    app.service(only(web::resource("/status").get(status::status), "GET"))
+        .service(only(web::resource("/livez").get(status::livez), "GET"))
+        .service(only(web::resource("/readyz").get(status::readyz), "GET"))
+        .service(only(web::resource("/metrics").get(status::metrics), "GET"))
+        .service(api);
+}
+
+/// Answers other methods with what is allowed.
+fn only(resource: Resource, methods: &'static str) -> Resource {
+    resource.default_service(web::to(async move || problem::method_not_allowed(methods)))
+}
+
+/// The client of a path: strictly percent-decoded, so that every id has a path.
+fn client_of(request: &actix_web::HttpRequest) -> Result<ClientId, Problem> {
+    let broken = |why: &str| Problem::bad_request(format!("client id in the path: {why}"));
+    let segment = request.uri().path().rsplit('/').next().unwrap_or_default();
+    let bytes = percent_decode(segment).ok_or_else(|| broken("broken percent encoding"))?;
+    if bytes.is_empty() || bytes.len() > CLIENT_ID_BYTES {
+        return Err(broken("must be 1 to 512 bytes"));
+    }
+    let text = String::from_utf8(bytes).map_err(|_| broken("not UTF-8"))?;
+    Ok(ClientId::new(&text))
+}
+
+fn percent_decode(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = text.bytes();
+    let mut decoded = Vec::with_capacity(text.len());
+    while let Some(byte) = bytes.next() {
+        if byte != b'%' {
+            decoded.push(byte);
+            continue;
+        }
+        let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
+        let (high, low) = (digit(bytes.next())?, digit(bytes.next())?);
+        decoded.push((high * 16 + low) as u8);
+    }
+    Some(decoded)
+}
+
+/// Reads the query of a request.
+fn query<T: serde::de::DeserializeOwned>(request: &actix_web::HttpRequest) -> Result<T, Problem> {
+    web::Query::<T>::from_query(request.query_string())
+        .map(web::Query::into_inner)
+        .map_err(|err| Problem::bad_request(format!("query: {err}")))
+}

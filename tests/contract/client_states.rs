@@ -18,7 +18,7 @@ fn state(phase: Phase, since_ms: i64) -> ClientState {
     serde_json::from_value(members).unwrap()
 }
 
-pub async fn a_state_comes_back(backend: &impl Backend) {
+pub(crate) async fn a_state_comes_back(backend: &impl Backend) {
     let stores = backend.open().await;
     assert_eq!(stores.states.get(&client("a")).await.unwrap(), None);
     stores.states.put(&client("a"), state(Phase::Degraded, 1)).await.unwrap();
@@ -31,7 +31,7 @@ pub async fn a_state_comes_back(backend: &impl Backend) {
     assert_eq!(all, expected);
 }
 
-pub async fn states_outlive_a_restart(backend: &impl Backend) {
+pub(crate) async fn states_outlive_a_restart(backend: &impl Backend) {
     let stores = backend.open().await;
     stores.states.put(&client("a"), state(Phase::Paused, 2)).await.unwrap();
     stores.close().await;

@@ -104,6 +104,9 @@ CREATE TABLE stash (
 CREATE UNIQUE INDEX stash_event ON stash (client, event_id);
 CREATE INDEX stash_document ON stash (client, document_hash, state, incarnation, offset);
 CREATE INDEX stash_order ON stash (client, state, incarnation, partition, offset);
+-- Documents that wait for their oldest row: it failed and has its time, or somebody has it in hand.
+CREATE INDEX stash_held ON stash (client, document_hash)
+    WHERE state = 'pending' AND (next_attempt_at_ms > 0 OR claim IS NOT NULL);
 CREATE INDEX stash_due ON stash (client, state, next_attempt_at_ms);
 
 -- What waits for each client, counted as rows come and go: counting 100,000 rows takes too long to be asked often.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::database::{Database, savepoint};
 use super::errors::JobError;
 use crate::domain::config::ClientId;
-use crate::domain::stash::{Backlog, StashCheck, StashRow};
+use crate::domain::stash::{Backlog, Claim, StashCheck, StashRow};
 use crate::domain::transfer::{DocumentHash, EventId, Sequence};
 use crate::ports::clock::Clock;
 use crate::ports::stash::{DrainLease, Ownership, Stash, StashBatch};
@@ -94,15 +94,14 @@ impl Stash for SqliteStash {
         &'a self,
         client: &'a ClientId,
         after: Option<Sequence>,
+        held: (i64, Claim),
         limit: usize,
         bytes: usize,
     ) -> BoxFuture<'a, StoreResult<Vec<StashRow>>> {
         let (client, incarnation) = (client.clone(), self.incarnation);
-        Box::pin(
-            self.database.read(move |connection| {
-                reads::drainable(connection, &client, incarnation, after, limit, bytes)
-            }),
-        )
+        Box::pin(self.database.read(move |connection| {
+            reads::drainable(connection, &client, incarnation, after, held, limit, bytes)
+        }))
     }
 
     fn backlog<'a>(&'a self, client: &'a ClientId) -> BoxFuture<'a, StoreResult<Backlog>> {

@@ -1,16 +1,16 @@
 //! What is asked of the stash.
 
 use diesel::connection::DefaultLoadingMode;
-use diesel::dsl::{exists, select};
+use diesel::dsl::{exists, min, not, select, sql};
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, Text};
+use diesel::sql_types::{BigInt, Bool};
 use diesel::sqlite::SqliteConnection;
 
 use super::super::errors::JobResult;
 use super::super::schema::{partitions, stash, stash_totals};
 use super::rows::DrainRow;
 use crate::domain::config::ClientId;
-use crate::domain::stash::{Backlog, RowState, StashCheck, StashRow};
+use crate::domain::stash::{Backlog, Claim, RowState, StashCheck, StashRow};
 use crate::domain::transfer::{DocumentHash, EventId, Sequence};
 
 /// What is known of these documents and events. Most clients have no rows: one look answers for them.
@@ -51,12 +51,20 @@ pub(super) fn check(
     Ok(known)
 }
 
+/// A document is held by a row that may not be tried yet, or that somebody has in hand. The second line of the condition is that of the
+/// index `stash_held`: a document with 10,000 rows costs one look.
+const HELD: &str = "EXISTS (SELECT 1 FROM stash AS held
+    WHERE held.client = stash.client AND held.document_hash = stash.document_hash
+    AND held.state = 'pending' AND (held.next_attempt_at_ms > 0 OR held.claim IS NOT NULL)
+    AND (held.next_attempt_at_ms > ";
+
 /// Pending rows below the committed offset of their partition, or of an earlier incarnation, oldest first.
 pub(super) fn drainable(
     connection: &mut SqliteConnection,
     client: &ClientId,
     current_incarnation: u32,
     after: Option<Sequence>,
+    held: (i64, Claim),
     limit: usize,
     bytes: usize,
 ) -> JobResult<Vec<StashRow>> {
@@ -69,6 +77,11 @@ pub(super) fn drainable(
     let committed = stash::incarnation
         .lt(i64::from(current_incarnation))
         .or(partitions::committed.nullable().gt(stash::offset.nullable()).assume_not_null());
+    let held = sql::<Bool>(HELD)
+        .bind::<BigInt, _>(held.0)
+        .sql(" OR held.claim = ")
+        .bind::<BigInt, _>(held.1.0.cast_signed())
+        .sql("))");
     let rows = stash::table
         .left_join(partitions::table.on(
             partitions::incarnation.eq(stash::incarnation).and(partitions::partition.eq(stash::partition)),
@@ -78,6 +91,7 @@ pub(super) fn drainable(
         .filter(stash::incarnation.ge(incarnation))
         .filter(after_place)
         .filter(committed)
+        .filter(not(held))
         .order((stash::incarnation, stash::partition, stash::offset))
         .limit(limit as i64)
         .select(DrainRow::as_select())
@@ -95,23 +109,6 @@ pub(super) fn drainable(
     }
     Ok(found)
 }
-
-#[derive(QueryableByName)]
-struct NextAttempt {
-    #[diesel(sql_type = BigInt)]
-    next_attempt_at_ms: i64,
-}
-
-/// A row behind an older one of its document cannot be tried before that one: only the first of each document count.
-/// They are looked at by their time, so that the first of them ends the search.
-const NEXT_ATTEMPT: &str = "
-    SELECT next_attempt_at_ms FROM stash AS row
-    WHERE client = ? AND state = 'pending' AND NOT EXISTS (
-        SELECT 1 FROM stash AS older
-        WHERE older.client = row.client AND older.document_hash = row.document_hash
-            AND older.state = 'pending'
-            AND (older.incarnation, older.offset) < (row.incarnation, row.offset))
-    ORDER BY next_attempt_at_ms LIMIT 1";
 
 fn with_times(
     connection: &mut SqliteConnection,
@@ -135,11 +132,12 @@ fn with_times(
             .select(stash::ts_ms)
             .first(connection)
             .optional()?;
-        backlog.next_attempt_at_ms = diesel::sql_query(NEXT_ATTEMPT)
-            .bind::<Text, _>(client)
-            .get_result::<NextAttempt>(connection)
-            .optional()?
-            .map(|found| found.next_attempt_at_ms);
+        backlog.next_attempt_at_ms = stash::table
+            .filter(stash::client.eq(client))
+            .filter(stash::state.eq(RowState::Pending.as_str()))
+            .filter(stash::next_attempt_at_ms.gt(0))
+            .select(min(stash::next_attempt_at_ms))
+            .first(connection)?;
     }
     Ok(backlog)
 }

@@ -10,7 +10,7 @@ use super::ownership;
 use super::rows::{NewStashRow, class_word, payload_count};
 use crate::domain::config::ClientId;
 use crate::domain::stash::{NewRow, RowFailure, RowState, StashWrite};
-use crate::domain::transfer::{DocumentHash, EventId, Sequence};
+use crate::domain::transfer::{EventId, Transfer};
 use crate::ports::stash::{Ownership, StashBatch};
 
 #[diesel::declare_sql_function]
@@ -27,9 +27,7 @@ pub(super) fn apply(connection: &mut SqliteConnection, batch: &StashBatch, now_m
     for write in &batch.writes {
         match write {
             StashWrite::Insert(row) => insert(connection, batch, row, now_ms)?,
-            StashWrite::Delivered { event_id, document_hash, transfer } => {
-                delivered(connection, &batch.client, event_id, *document_hash, transfer.sequence)?;
-            }
+            StashWrite::Delivered { transfer } => delivered(connection, &batch.client, transfer)?,
             StashWrite::Failed { event_id, failure } => {
                 failed(connection, &batch.client, event_id, failure, RowState::Pending, now_ms)?;
             }
@@ -55,26 +53,20 @@ fn insert(connection: &mut SqliteConnection, batch: &StashBatch, row: &NewRow, n
 }
 
 /// Older dead rows of the document are worth nothing to the receiver any more: it has a newer state.
-fn delivered(
-    connection: &mut SqliteConnection,
-    client: &ClientId,
-    event: &EventId,
-    document: DocumentHash,
-    sequence: Sequence,
-) -> JobResult<()> {
+fn delivered(connection: &mut SqliteConnection, client: &ClientId, transfer: &Transfer) -> JobResult<()> {
     diesel::delete(stash::table)
         .filter(stash::client.eq(client.as_str()))
-        .filter(stash::event_id.eq(event.as_str()))
+        .filter(stash::event_id.eq(transfer.event_id.as_str()))
         .execute(connection)?;
-    let incarnation = i64::from(sequence.incarnation);
+    let (incarnation, offset) = (i64::from(transfer.sequence.incarnation), transfer.sequence.offset);
     diesel::update(stash::table)
         .filter(stash::client.eq(client.as_str()))
-        .filter(stash::document_hash.eq(&document.0[..]))
+        .filter(stash::document_hash.eq(&transfer.document_hash.0[..]))
         .filter(stash::state.eq(RowState::Dead.as_str()))
         .filter(
             stash::incarnation
                 .lt(incarnation)
-                .or(stash::incarnation.eq(incarnation).and(stash::offset.lt(sequence.offset))),
+                .or(stash::incarnation.eq(incarnation).and(stash::offset.lt(offset))),
         )
         .set(stash::state.eq(RowState::Superseded.as_str()))
         .execute(connection)?;

@@ -4,6 +4,7 @@ use std::sync::mpsc;
 
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
+use diesel::result::{DatabaseErrorKind, Error};
 use futures_util::FutureExt;
 use tokio::sync::oneshot;
 
@@ -159,4 +160,24 @@ async fn a_full_disk_writes_nothing_and_goes_on_when_there_is_room() {
     }
     assert_eq!(values, ["1", "3"]);
     embedded.close().await;
+}
+
+#[tokio::test]
+async fn a_connection_that_broke_is_opened_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = open(&folder);
+    // It lives as long as the connection.
+    let temporary = |sql: &'static str| database.write(move |connection| Ok(connection.batch_execute(sql)?));
+    temporary("CREATE TEMP TABLE life (x)").await.unwrap();
+    temporary("INSERT INTO life VALUES (1)").await.unwrap();
+    let broken = database.write(|connection| {
+        insert(connection, "a")?;
+        let error = Box::new("disk I/O error".to_owned());
+        Err::<(), _>(JobError::from(Error::DatabaseError(DatabaseErrorKind::Unknown, error)))
+    });
+    assert!(broken.await.unwrap_err().is_transient());
+    assert!(temporary("INSERT INTO life VALUES (2)").await.is_err(), "it is another connection");
+    database.write(|connection| insert(connection, "b")).await.unwrap();
+    assert_eq!(keys(&database).await, ["b"]);
+    database.close().await;
 }

@@ -1,0 +1,289 @@
+//! The drain: rows of the stash come back into the lanes, oldest first, in passes from the oldest row to the newest.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use tokio::time::Instant;
+
+use super::lanes::{Entry, Origin};
+use super::{Rows, Target, WebhookDeliveryActor};
+use crate::domain::client_state::ClientEvent;
+use crate::domain::stash::{Backlog, StashRow};
+use crate::domain::transfer::{DocumentHash, Sequence};
+use crate::ports::StoreError;
+use crate::ports::stash::DrainLease;
+
+/// Rows read at once, and their bytes.
+const FETCH: (usize, usize) = (256, 4 << 20);
+
+/// How long a lease is held. Longer than any request (60 s): a row on the wire is still ours when it is answered.
+const LEASE: Duration = Duration::from_secs(90);
+
+/// A lease that ends sooner is renewed before rows are read under it.
+const LEASE_LEFT: Duration = Duration::from_secs(75);
+
+/// The pause between passes when nothing says that there is more: kicks only make it sooner.
+const RECHECK: Duration = Duration::from_secs(1);
+
+/// The pause before a pass that a commit asked for: rows come in crowds.
+const SOON: Duration = Duration::from_millis(20);
+
+/// What the drain is doing.
+pub(super) struct Drain {
+    lease: Option<DrainLease>,
+    pass: Pass,
+    /// A question to the store is under way.
+    asking: bool,
+    /// Rises when a pass is given up: an answer for an earlier one is nobody's.
+    generation: u64,
+    /// Rows were written since the pass began.
+    appended: bool,
+}
+
+enum Pass {
+    /// The next one begins then.
+    Due(Instant),
+    Running {
+        /// The last row that was read.
+        after: Option<Sequence>,
+        /// Documents whose oldest row failed in this pass: their next rows wait for it.
+        blocked: HashSet<DocumentHash>,
+        /// All rows were read.
+        exhausted: bool,
+    },
+}
+
+/// Whether the drain lease still lasts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lease {
+    Held,
+    Expired,
+}
+
+impl Default for Drain {
+    fn default() -> Self {
+        Self { lease: None, pass: Pass::Due(Instant::now()), asking: false, generation: 0, appended: false }
+    }
+}
+
+impl Drain {
+    /// Gives the pass up: the next one reads from the oldest row again.
+    pub(super) fn begin_anew(&mut self) {
+        self.generation += 1;
+        self.asking = false;
+        self.pass = Pass::Due(Instant::now());
+    }
+
+    /// Rows were written.
+    pub(super) fn appended(&mut self) {
+        self.appended = true;
+    }
+
+    /// A row failed: the rest of its document waits for it.
+    pub(super) fn block(&mut self, document: DocumentHash) {
+        if let Pass::Running { blocked, .. } = &mut self.pass {
+            blocked.insert(document);
+        }
+    }
+
+    /// Another holds the lease.
+    pub(super) fn lose_lease(&mut self) {
+        self.lease = None;
+        self.begin_anew();
+    }
+
+    /// The token that writes about rows name.
+    pub(super) fn lease_token(&self) -> Option<i64> {
+        self.lease.map(|lease| lease.token)
+    }
+
+    /// Whether a row may be sent now.
+    pub(super) fn lease(&self, now_ms: i64) -> Lease {
+        match self.lease {
+            Some(lease) if now_ms < lease.deadline_ms => Lease::Held,
+            _ => Lease::Expired,
+        }
+    }
+}
+
+/// What a look at the stash brought.
+enum Look {
+    Rows(DrainLease, Vec<StashRow>),
+    Backlog(Backlog),
+}
+
+impl WebhookDeliveryActor {
+    /// Goes on with the pass, or begins the next one, as far as it may.
+    pub(super) fn drain(&mut self, ctx: &mut Context<Self>) {
+        let may = self.life.rows.pending
+            && !self.life.stopping
+            && !self.life.drain.asking
+            && matches!(self.life.target, Target::Webhook(_))
+            && self.life.state.may_send(self.now_ms());
+        self.inbox.wait_for_commit(may && matches!(self.life.drain.pass, Pass::Due(_)));
+        if !may {
+            return;
+        }
+        let Target::Webhook(settings) = &self.life.target else { return };
+        let low = (settings.concurrency * 4).min(FETCH.0);
+        match &self.life.drain.pass {
+            Pass::Due(at) if *at <= Instant::now() && self.no_rows_in_hand() => {
+                self.life.drain.appended = false;
+                self.life.drain.pass =
+                    Pass::Running { after: None, blocked: HashSet::new(), exhausted: false };
+                self.read_rows(None, ctx);
+            }
+            Pass::Running { exhausted: true, .. } if self.no_rows_in_hand() => self.look_what_is_left(ctx),
+            Pass::Running { after, exhausted: false, .. } if self.life.lanes.rows().records < low => {
+                self.read_rows(*after, ctx);
+            }
+            Pass::Due(_) | Pass::Running { .. } => {}
+        }
+    }
+
+    /// When the drain has to be looked at again.
+    pub(super) fn drain_due(&self, now: Instant) -> Option<Instant> {
+        let waits = self.life.rows.pending && matches!(self.life.target, Target::Webhook(_));
+        if !waits || self.life.drain.asking || self.life.stopping {
+            return None;
+        }
+        let gate = self.life.state.wait(self.now_ms())?;
+        if !gate.is_zero() {
+            return Some(now + gate);
+        }
+        match self.life.drain.pass {
+            Pass::Due(at) => Some(at.max(now + SOON)),
+            Pass::Running { .. } => None,
+        }
+    }
+
+    /// The partition was committed further: rows that waited for it can be drained.
+    pub(super) fn drain_after_commit(&mut self) {
+        if let Pass::Due(at) = &mut self.life.drain.pass
+            && self.life.drain.appended
+        {
+            *at = (*at).min(Instant::now() + SOON);
+        }
+    }
+
+    /// Whether no row is in the lanes, on the wire, or waiting to be written: a row that is read now is not in hand already.
+    fn no_rows_in_hand(&self) -> bool {
+        self.life.lanes.rows().records == 0
+            && !self.life.in_flight.values().any(|request| request.is_row())
+            && self.life.writes.of_drain() == 0
+    }
+
+    fn read_rows(&mut self, after: Option<Sequence>, ctx: &mut Context<Self>) {
+        let Some(ownership) = self.services.windows.ownership(self.partition) else { return };
+        let (services, client) = (self.services.clone(), self.client().clone());
+        let (now_ms, claim, held) = (self.now_ms(), self.life.claim, self.life.drain.lease);
+        let fresh = held.filter(|lease| lease.deadline_ms - now_ms > LEASE_LEFT.as_millis() as i64);
+        let look = async move {
+            let lease = match fresh {
+                Some(lease) => lease,
+                None => {
+                    let token = held.map(|lease| lease.token);
+                    let ttl_ms = LEASE.as_millis() as i64;
+                    services.stash.lease_drain(&client, ownership, token, now_ms, ttl_ms).await?
+                }
+            };
+            let rows = services.stash.drainable(&client, after, (now_ms, claim), FETCH.0, FETCH.1).await?;
+            Ok(Look::Rows(lease, rows))
+        };
+        self.look(look, ctx);
+    }
+
+    fn look_what_is_left(&mut self, ctx: &mut Context<Self>) {
+        let (services, client) = (self.services.clone(), self.client().clone());
+        self.look(async move { Ok(Look::Backlog(services.stash.backlog(&client).await?)) }, ctx);
+    }
+
+    fn look(
+        &mut self,
+        look: impl Future<Output = Result<Look, StoreError>> + 'static,
+        ctx: &mut Context<Self>,
+    ) {
+        self.life.drain.asking = true;
+        let generation = self.life.drain.generation;
+        let queued = self.life.writes.queued();
+        ctx.spawn(look.into_actor(self).map(move |seen, actor, ctx| {
+            if actor.life.drain.generation != generation {
+                return;
+            }
+            actor.life.drain.asking = false;
+            match seen {
+                Ok(Look::Rows(lease, rows)) => actor.rows_read(lease, rows),
+                Ok(Look::Backlog(backlog)) => actor.pass_ended(backlog, queued),
+                Err(StoreError::Fenced(why)) => {
+                    log::info!("another drains this client err={why} client={}", actor.client());
+                    actor.life.drain.lose_lease();
+                    actor.life.drain.pass = Pass::Due(Instant::now() + RECHECK);
+                }
+                Err(err) => {
+                    log::warn!("stash cannot be drained err={err} client={}", actor.client());
+                    actor.services.metrics.store_errors.with_label_values(&["stash"]).inc();
+                    actor.life.lanes.take_rows();
+                    actor.life.drain.begin_anew();
+                    actor.life.drain.pass = Pass::Due(Instant::now() + RECHECK);
+                }
+            }
+            actor.pump(ctx);
+        }));
+    }
+
+    fn rows_read(&mut self, lease: DrainLease, rows: Vec<StashRow>) {
+        self.life.drain.lease = Some(lease);
+        let Pass::Running { after, blocked, exhausted } = &mut self.life.drain.pass else { return };
+        *exhausted = rows.is_empty();
+        for row in rows {
+            *after = Some(row.transfer.sequence);
+            if !blocked.contains(&row.transfer.document_hash) {
+                let origin = Origin::Row { attempts: row.attempts, payload_failures: row.payload_failures };
+                let entry = Entry { transfer: Arc::clone(&row.transfer), origin, since: Instant::now() };
+                self.life.lanes.push(entry);
+            }
+        }
+    }
+
+    /// All rows were read, and those that could be sent were. `queued`: how many writes there had been when the question was asked.
+    fn pass_ended(&mut self, backlog: Backlog, queued: u64) {
+        let nothing_since = self.life.writes.queued() == queued && self.life.writes.is_idle();
+        self.life.rows = Rows { pending: true, dead: self.life.rows.dead || backlog.dead > 0, backlog };
+        if backlog.pending == 0 && nothing_since {
+            self.life.rows.pending = false;
+            self.life.rows.dead = backlog.dead > 0;
+            self.happened(ClientEvent::RowsGone);
+        }
+        let now = Instant::now();
+        let next_attempt = backlog.next_attempt_at_ms.map(|at| {
+            let wait = u64::try_from(at - self.now_ms()).unwrap_or(0);
+            now + Duration::from_millis(wait).max(SOON)
+        });
+        let recheck = now + if self.life.drain.appended { SOON } else { RECHECK };
+        self.life.drain.pass = Pass::Due(next_attempt.unwrap_or(recheck).min(recheck));
+    }
+
+    /// The client is gone: what waits for it is dead.
+    pub(super) fn bury(&mut self, ctx: &mut Context<Self>) {
+        let Some(ownership) = self.services.windows.ownership(self.partition) else { return };
+        let (stash, client) = (self.services.stash.clone(), self.client().clone());
+        let bury = async move { stash.bury(&client, ownership, "client_gone").await }.into_actor(self);
+        ctx.spawn(bury.map(|buried, actor, _| match buried {
+            Ok(count) => {
+                actor.life.rows.dead = true;
+                if count > 0 {
+                    log::warn!(
+                        "rows of a client that is gone are dead letters count={count} client={}",
+                        actor.client()
+                    );
+                }
+            }
+            Err(err) => log::warn!(
+                "rows of a client that is gone were not marked err={err} client={}",
+                actor.client()
+            ),
+        }));
+    }
+}

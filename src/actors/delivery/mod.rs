@@ -1,0 +1,477 @@
+//! `WebhookDeliveryActor`: everything that is sent to one client.
+//!
+//! All decisions about a client's order are made here, by one actor on one thread:
+//!
+//! - `intake`: unsettled transfers come from the inbox. One whose document has a row goes behind it into the stash, one that
+//!   does not fit is spilled there; the others go into the lanes.
+//! - `lanes`: one a document, one request at a time in each.
+//! - `requests`: what is sent, and what its answer leads to.
+//! - `drain`: rows of the stash come back into the lanes, oldest first.
+//! - `writes`: what this actor writes to the stash, in order; a transfer is settled when its row is durable.
+//!
+//! A restart loses nothing: what was unsettled is taken from the inbox again, what has a row stays in the stash.
+
+mod drain;
+#[cfg(debug_assertions)]
+mod fault;
+mod intake;
+mod lanes;
+mod requests;
+#[cfg(test)]
+mod tests;
+mod writes;
+
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use actix::prelude::*;
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use self::drain::Drain;
+use self::intake::Intake;
+use self::lanes::Lanes;
+use self::requests::{InFlight, RateGate};
+use self::writes::Writes;
+use super::config_cache::ConfigTable;
+use super::delivery_fleet::{DeliveryFleetActor, Retire};
+use super::inbox::Inbox;
+use super::stash::StashActor;
+use super::windows::Windows;
+use crate::domain::client_state::{ClientEvent, ClientState, Phase};
+use crate::domain::config::{ClientId, DeliverySettings};
+use crate::domain::retry::RetrySchedule;
+use crate::domain::stash::{Backlog, Claim};
+use crate::domain::transfer::{DocumentHash, Sequence};
+use crate::metrics::Metrics;
+use crate::ports::client_states::ClientStates;
+use crate::ports::clock::Clock;
+use crate::ports::stash::Stash;
+use crate::ports::webhook_sender::{WebhookSender, WebhookSenders};
+use crate::runtime::Cell;
+
+/// The bounds of delivery.
+#[derive(Debug, Clone)]
+pub struct DeliveryLimits {
+    /// Transfers of a client that wait in memory; what does not fit is spilled to the stash.
+    pub client_records: usize,
+    /// Their bytes.
+    pub client_bytes: usize,
+    /// A transfer that is unsettled for this long gets a row, so that a slow answer does not hold the commit.
+    pub insurance_after: Duration,
+    /// An actor without work goes after this time, and closes its connections.
+    pub idle_after: Duration,
+    /// When failed attempts are made again.
+    pub retry: RetrySchedule,
+    /// Failures by the payload's own fault that make it a dead letter.
+    pub payload_attempts: u32,
+}
+
+/// What all delivery actors share.
+pub struct DeliveryServices {
+    /// The configs of all clients.
+    pub configs: ConfigTable,
+    /// The stash, for reading.
+    pub stash: Arc<dyn Stash>,
+    /// The stash, for writing.
+    pub stash_writes: Addr<StashActor>,
+    /// Where the clients' states are kept.
+    pub states: Arc<dyn ClientStates>,
+    /// What is unsettled.
+    pub windows: Arc<Windows>,
+    /// How many partitions the transfer log has.
+    pub partitions: u32,
+    /// Makes the HTTP clients.
+    pub senders: Arc<dyn WebhookSenders>,
+    /// The time of day.
+    pub clock: Arc<dyn Clock>,
+    /// The bounds.
+    pub limits: DeliveryLimits,
+    /// Counters.
+    pub metrics: Metrics,
+}
+
+/// Sends the changes of one client.
+pub struct WebhookDeliveryActor {
+    cell: Cell,
+    services: Arc<DeliveryServices>,
+    inbox: Arc<Inbox>,
+    partition: u32,
+    fleet: Addr<DeliveryFleetActor>,
+    life: Life,
+}
+
+/// Everything that a restart begins anew.
+struct Life {
+    /// Marks the rows, and the answers, of this life.
+    claim: Claim,
+    /// Known once the backlog and the stored state were read: nothing is sent before.
+    loaded: bool,
+    target: Target,
+    state: ClientState,
+    /// Whether the state in the store is older than `state`.
+    state_unsaved: bool,
+    saving_state: bool,
+    rows: Rows,
+    intake: Intake,
+    lanes: Lanes,
+    in_flight: HashMap<Sequence, InFlight>,
+    /// The requests on the wire; dropping them ends them.
+    requests: JoinSet<()>,
+    sender: Option<Rc<dyn WebhookSender>>,
+    rate: RateGate,
+    /// Endpoint failures since the last success.
+    endpoint_failures: u32,
+    /// Documents that were answered 401, 403 or 404 since the last success.
+    refused: HashSet<DocumentHash>,
+    drain: Drain,
+    writes: Writes,
+    timer: Option<Instant>,
+    idle_since: Option<Instant>,
+    published: Option<Instant>,
+    quiescing: Vec<oneshot::Sender<()>>,
+    stopping: bool,
+}
+
+/// Where the client's changes go.
+#[derive(Debug, Clone, PartialEq)]
+enum Target {
+    /// Not looked up yet.
+    Unknown,
+    Webhook(Arc<DeliverySettings>),
+    /// ACTIVE, but its value cannot be used: changes wait.
+    Unusable(String),
+    /// Changes that are in the log already wait.
+    Inactive,
+    /// No config, or a deleted one: what waits is dead.
+    Gone,
+}
+
+/// What the stash holds for this client, as far as it must be asked.
+#[derive(Debug, Clone, Copy, Default)]
+struct Rows {
+    /// There may be pending rows.
+    pending: bool,
+    /// There may be dead rows.
+    dead: bool,
+    /// For showing: as of the last look.
+    backlog: Backlog,
+}
+
+/// Every life of every delivery actor has its own claim. Beginning at the time of the start keeps claims of an earlier process apart.
+fn next_claim(now_ms: i64) -> Claim {
+    static LIVES: AtomicU64 = AtomicU64::new(0);
+    Claim(((now_ms as u64) << 20) | (LIVES.fetch_add(1, Ordering::Relaxed) & 0xf_ffff))
+}
+
+impl Life {
+    fn new(now_ms: i64) -> Self {
+        Self {
+            claim: next_claim(now_ms),
+            loaded: false,
+            target: Target::Unknown,
+            state: ClientState::new(now_ms),
+            state_unsaved: false,
+            saving_state: false,
+            rows: Rows::default(),
+            intake: Intake::default(),
+            lanes: Lanes::default(),
+            in_flight: HashMap::new(),
+            requests: JoinSet::new(),
+            sender: None,
+            rate: RateGate::default(),
+            endpoint_failures: 0,
+            refused: HashSet::new(),
+            drain: Drain::default(),
+            writes: Writes::default(),
+            timer: None,
+            idle_since: None,
+            published: None,
+            quiescing: Vec::new(),
+            stopping: false,
+        }
+    }
+}
+
+impl WebhookDeliveryActor {
+    /// The actor of the client of `inbox`, whose transfers are on `partition`.
+    pub fn new(
+        cell: Cell,
+        services: Arc<DeliveryServices>,
+        inbox: Arc<Inbox>,
+        partition: u32,
+        fleet: Addr<DeliveryFleetActor>,
+    ) -> Self {
+        let life = Life::new(services.clock.now_ms());
+        Self { cell, services, inbox, partition, fleet, life }
+    }
+
+    fn client(&self) -> &ClientId {
+        self.inbox.client()
+    }
+
+    fn now_ms(&self) -> i64 {
+        self.services.clock.now_ms()
+    }
+
+    /// Does all that can be done now. Every handler ends here; it may be called at any time.
+    fn pump(&mut self, ctx: &mut Context<Self>) {
+        if self.life.loaded {
+            self.look_at_config(ctx);
+            self.take_in(ctx);
+            self.dispatch(ctx);
+            self.drain(ctx);
+        }
+        self.write(ctx);
+        self.save_state(ctx);
+        self.answer_quiesce();
+        self.arm_timer(ctx);
+        self.publish();
+    }
+
+    /// Reads what the stash and the store know of this client.
+    fn load(&mut self, ctx: &mut Context<Self>) {
+        let (services, client) = (self.services.clone(), self.client().clone());
+        let read = async move {
+            let mut wait = Duration::from_millis(100);
+            loop {
+                let read = async {
+                    Ok::<_, crate::ports::StoreError>((
+                        services.stash.backlog(&client).await?,
+                        services.states.get(&client).await?,
+                    ))
+                };
+                match read.await {
+                    Ok(read) => return read,
+                    Err(err) => {
+                        services.metrics.store_errors.with_label_values(&["stash"]).inc();
+                        log::warn!("client waits for the stash err={err} client={client}");
+                    }
+                }
+                tokio::time::sleep(wait).await;
+                wait = (wait * 2).min(Duration::from_secs(5));
+            }
+        };
+        ctx.spawn(read.into_actor(self).map(|(backlog, state), actor, ctx| {
+            let life = &mut actor.life;
+            life.rows = Rows { pending: backlog.pending > 0, dead: backlog.dead > 0, backlog };
+            if let Some(state) = state {
+                life.state = state;
+            }
+            life.loaded = true;
+            if life.rows.pending {
+                actor.happened(ClientEvent::RowsWaiting);
+            }
+            actor.pump(ctx);
+        }));
+    }
+
+    /// Follows the client's config.
+    fn look_at_config(&mut self, ctx: &mut Context<Self>) {
+        let target = match self.services.configs.get(self.client()) {
+            None => Target::Gone,
+            Some(config) if config.deleted => Target::Gone,
+            Some(config) => match (&config.delivery, config.is_active()) {
+                (_, false) => Target::Inactive,
+                (Ok(settings), true) => Target::Webhook(settings.clone()),
+                (Err(fault), true) => Target::Unusable(fault.to_string()),
+            },
+        };
+        if target == self.life.target {
+            return;
+        }
+        // A restart is no new config: a webhook that failed before still fails.
+        let changed = self.life.target != Target::Unknown;
+        let event = match &target {
+            Target::Webhook(_) => ClientEvent::ConfigUsable,
+            Target::Unusable(fault) => ClientEvent::ConfigUnusable { reason: fault.clone() },
+            Target::Inactive | Target::Gone | Target::Unknown => ClientEvent::ConfigInactive,
+        };
+        self.life.target = target;
+        self.life.sender = None;
+        self.life.rate = RateGate::default();
+        self.happened(event);
+        if changed {
+            self.life.endpoint_failures = 0;
+            self.life.refused.clear();
+            self.happened(ClientEvent::TryNow);
+            self.life.lanes.take_rows();
+            self.life.drain.begin_anew();
+        }
+        if self.life.target == Target::Gone && self.life.rows.pending {
+            self.bury(ctx);
+        }
+    }
+
+    /// Applies an event to the client's state.
+    fn happened(&mut self, event: ClientEvent) {
+        let live = self.sends_live();
+        let now_ms = self.now_ms();
+        let retry = &self.services.limits.retry;
+        let next = self.life.state.apply(&event, now_ms, retry, fastrand::f64());
+        if next.phase != self.life.state.phase {
+            log::info!(
+                "client is {} reason={:?} client={}",
+                next.phase.as_str(),
+                next.reason,
+                self.inbox.client()
+            );
+        }
+        let unsaved = |state: &ClientState| {
+            (state.phase, state.since_ms, state.failed_rounds, state.next_attempt_at_ms)
+        };
+        self.life.state_unsaved |= unsaved(&next) != unsaved(&self.life.state);
+        self.life.state = next;
+        if live && !self.sends_live() {
+            self.stash_waiting();
+        }
+    }
+
+    /// Whether changes go out as they come. Otherwise they go into the stash, and only the drain sends.
+    fn sends_live(&self) -> bool {
+        matches!(self.life.target, Target::Webhook(_))
+            && matches!(self.life.state.phase, Phase::Healthy | Phase::Draining)
+            && self.life.state.may_send(self.now_ms())
+    }
+
+    fn save_state(&mut self, ctx: &mut Context<Self>) {
+        if !self.life.state_unsaved || self.life.saving_state {
+            return;
+        }
+        self.life.state_unsaved = false;
+        self.life.saving_state = true;
+        let (states, client, state) =
+            (self.services.states.clone(), self.client().clone(), self.life.state.clone());
+        let save = async move { states.put(&client, state).await }.into_actor(self);
+        ctx.spawn(save.map(|saved, actor, ctx| {
+            actor.life.saving_state = false;
+            if let Err(err) = saved {
+                // The stored state only saves a restarted service the finding out; the next change stores it again.
+                log::warn!("client state was not stored err={err} client={}", actor.inbox.client());
+            }
+            actor.save_state(ctx);
+        }));
+    }
+
+    /// Wakes this actor when the next thing is due.
+    fn arm_timer(&mut self, ctx: &mut Context<Self>) {
+        let now = Instant::now();
+        let quarter = self.services.limits.insurance_after / 4;
+        let unsettled = self.life.lanes.live().records > 0 || !self.life.in_flight.is_empty();
+        let idle = !unsettled && self.inbox.is_empty() && self.life.writes.is_idle();
+        self.life.idle_since = if idle { self.life.idle_since.or(Some(now)) } else { None };
+        let due = [
+            unsettled.then(|| now + quarter),
+            self.drain_due(now),
+            self.rate_due(),
+            self.life.idle_since.map(|since| since + self.services.limits.idle_after),
+        ];
+        let Some(due) = due.into_iter().flatten().min() else { return };
+        let due = due.max(now + Duration::from_millis(1));
+        if self.life.timer.is_some_and(|armed| now < armed && armed <= due) {
+            return;
+        }
+        // A timer that an earlier one made needless is left to fire: it finds nothing to do. (Cancelling is a trap, see `runtime`.)
+        self.life.timer = Some(due);
+        ctx.run_later(due - now, |actor, ctx| {
+            actor.cell.tick();
+            actor.insure();
+            actor.retire_when_idle();
+            actor.pump(ctx);
+        });
+    }
+
+    fn retire_when_idle(&mut self) {
+        let idle =
+            self.life.idle_since.is_some_and(|since| since.elapsed() >= self.services.limits.idle_after);
+        let waits = self.life.rows.pending && matches!(self.life.target, Target::Webhook(_));
+        if idle && self.life.loaded && !waits && !self.life.stopping && !self.life.saving_state {
+            self.fleet.do_send(Retire(self.client().clone()));
+        } else if idle {
+            self.life.idle_since = None;
+        }
+    }
+
+    fn publish(&mut self) {
+        const EVERY: Duration = Duration::from_millis(500);
+        if self.life.published.is_some_and(|at| at.elapsed() < EVERY) {
+            return;
+        }
+        self.life.published = Some(Instant::now());
+        let Life { state, lanes, in_flight, rows, .. } = &self.life;
+        self.cell.publish(serde_json::json!({
+            "state": state,
+            "in_flight": in_flight.len(),
+            "queued": lanes.live().records + lanes.rows().records,
+            "rows_waiting": rows.pending,
+            "stashed": rows.backlog.pending,
+        }));
+    }
+
+    fn answer_quiesce(&mut self) {
+        if !self.life.quiescing.is_empty() && self.life.in_flight.is_empty() && self.life.writes.is_idle() {
+            for waiting in self.life.quiescing.drain(..) {
+                let _ = waiting.send(());
+            }
+        }
+    }
+}
+
+impl Actor for WebhookDeliveryActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        self.inbox.kicked();
+        self.load(ctx);
+        self.arm_timer(ctx);
+    }
+}
+
+impl Supervised for WebhookDeliveryActor {
+    fn restarting(&mut self, _: &mut Self::Context) {
+        // Requests of the old life end here, before the new one sends the same changes again.
+        self.life = Life::new(self.services.clock.now_ms());
+        self.inbox.give_back();
+    }
+}
+
+/// There is something in the inbox, the config changed, or the partition was committed further.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Wake;
+
+impl Handler<Wake> for WebhookDeliveryActor {
+    type Result = ();
+
+    fn handle(&mut self, _: Wake, ctx: &mut Self::Context) {
+        self.cell.handling("Wake");
+        self.inbox.kicked();
+        self.drain_after_commit();
+        self.pump(ctx);
+    }
+}
+
+/// No new requests. Answered when nothing is on the wire and every stash write is done.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Quiesce;
+
+impl Handler<Quiesce> for WebhookDeliveryActor {
+    type Result = ResponseFuture<()>;
+
+    fn handle(&mut self, _: Quiesce, ctx: &mut Self::Context) -> Self::Result {
+        self.cell.handling("Quiesce");
+        let (done, quiet) = oneshot::channel();
+        self.life.stopping = true;
+        self.life.quiescing.push(done);
+        self.pump(ctx);
+        Box::pin(async move {
+            // Dropped by a restart: then nothing is on the wire either.
+            let _ = quiet.await;
+        })
+    }
+}

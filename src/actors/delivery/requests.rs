@@ -1,0 +1,326 @@
+//! Requests: what goes on the wire, and what its answer leads to.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use actix::prelude::*;
+use prometheus::IntGauge;
+use tokio::time::Instant;
+
+use super::drain::Lease;
+use super::lanes::{Entry, Origin};
+use super::writes::After;
+use super::{Target, WebhookDeliveryActor};
+use crate::actors::delivery_fleet::Gone;
+use crate::domain::client_state::{ClientEvent, Phase};
+use crate::domain::config::{DeliverySettings, RateLimit};
+use crate::domain::delivery::{self, Answer, Failure, FailureClass, Outcome};
+use crate::domain::stash::{Claim, NewRow, RowFailure, StashWrite};
+use crate::domain::transfer::Sequence;
+use crate::ports::webhook_sender::SendError;
+
+/// Endpoint failures in a row that close the gate of the whole client (DESIGN of the circuit: one failure of many is noise).
+const FAILURES_IN_A_ROW: u32 = 3;
+
+/// Documents answered 401, 403 or 404 in a row that do the same: then it is the config, not a document.
+const REFUSED_DOCUMENTS: usize = 5;
+
+/// A request on the wire.
+pub(super) struct InFlight {
+    entry: Entry,
+    /// It has a row, claimed by this life: it is settled, or will be when the row is durable.
+    insured: bool,
+}
+
+impl InFlight {
+    /// Whether it came from the stash.
+    pub(super) fn is_row(&self) -> bool {
+        self.entry.is_row()
+    }
+}
+
+/// Keeps to the client's rate limit.
+#[derive(Default)]
+pub(super) struct RateGate {
+    /// The starts within the last period, oldest first; at most `max`.
+    starts: VecDeque<Instant>,
+    opens: Option<Instant>,
+}
+
+impl RateGate {
+    /// Whether a request may start now; it counts if so.
+    fn pass(&mut self, limit: RateLimit, now: Instant) -> bool {
+        while self.starts.front().is_some_and(|start| *start + limit.per <= now) {
+            self.starts.pop_front();
+        }
+        if self.starts.len() >= limit.max as usize {
+            self.opens = self.starts.front().map(|start| *start + limit.per);
+            return false;
+        }
+        self.opens = None;
+        self.starts.push_back(now);
+        true
+    }
+}
+
+/// Counts a request on the wire while it lives.
+struct OnTheWire(IntGauge);
+
+impl OnTheWire {
+    fn new(gauge: &IntGauge) -> Self {
+        gauge.inc();
+        Self(gauge.clone())
+    }
+}
+
+impl Drop for OnTheWire {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+impl WebhookDeliveryActor {
+    /// Starts as many requests as may start now.
+    pub(super) fn dispatch(&mut self, ctx: &mut Context<Self>) {
+        while self.life.requests.try_join_next().is_some() {}
+        let Target::Webhook(settings) = self.life.target.clone() else { return };
+        let now_ms = self.now_ms();
+        if self.life.stopping || !self.life.state.may_send(now_ms) {
+            return;
+        }
+        // After failures one real payload goes first, alone: its success opens the gate for the others.
+        let at_once = if self.life.state.is_probing() { 1 } else { settings.concurrency };
+        if self.life.lanes.rows().records > 0 && self.life.drain.lease(now_ms) == Lease::Expired {
+            self.life.lanes.take_rows();
+            self.life.drain.begin_anew();
+        }
+        while self.life.in_flight.len() < at_once {
+            if !self.life.lanes.is_ready() {
+                return;
+            }
+            if let Some(limit) = settings.rate_limit
+                && !self.life.rate.pass(limit, Instant::now())
+            {
+                return;
+            }
+            let Some(entry) = self.life.lanes.next() else { return };
+            self.send(entry, &settings, ctx);
+        }
+    }
+
+    /// When the rate limit lets the next request start.
+    pub(super) fn rate_due(&self) -> Option<Instant> {
+        self.life.rate.opens.filter(|_| self.life.lanes.is_ready())
+    }
+
+    fn send(&mut self, entry: Entry, settings: &DeliverySettings, ctx: &mut Context<Self>) {
+        #[cfg(debug_assertions)]
+        super::fault::panic_when_asked(self.client());
+        let sequence = entry.transfer.sequence;
+        let span_id = fastrand::u64(1..).to_be_bytes();
+        let request = delivery::request(&entry.transfer, settings, self.now_ms(), span_id);
+        let sender = self.life.sender.get_or_insert_with(|| self.services.senders.open()).clone();
+        let (addr, claim) = (ctx.address(), self.life.claim);
+        let on_the_wire = OnTheWire::new(&self.services.metrics.in_flight);
+        let started = Instant::now();
+        self.life.in_flight.insert(sequence, InFlight { entry, insured: false });
+        self.life.requests.spawn_local(async move {
+            let result = sender.send(request).await;
+            drop(on_the_wire);
+            addr.do_send(Answered { claim, sequence, result, took: started.elapsed() });
+        });
+    }
+
+    fn answered(&mut self, answered: Answered) {
+        let Some(InFlight { entry, insured }) = self.life.in_flight.remove(&answered.sequence) else {
+            return;
+        };
+        let now_ms = self.now_ms();
+        if let Err(err) = &answered.result {
+            log::debug!(
+                "attempt failed err={err} event={} client={}",
+                entry.transfer.event_id,
+                self.client()
+            );
+        }
+        let outcome = delivery::classify(answered.result.as_ref().map_err(|err| err.reason), now_ms);
+        let metrics = &self.services.metrics;
+        metrics.request_seconds.observe(answered.took.as_secs_f64());
+        match outcome {
+            Outcome::Delivered => {
+                metrics.deliveries.with_label_values(&["delivered", ""]).inc();
+                let age_ms = (now_ms - entry.transfer.ts_ms).max(0);
+                metrics.delivery_seconds.observe(age_ms as f64 / 1000.0);
+                self.delivered(entry, insured);
+            }
+            Outcome::Gone => {
+                metrics.deliveries.with_label_values(&["gone", "status_410"]).inc();
+                if let Target::Webhook(settings) = &self.life.target {
+                    let webhook = settings.webhook.clone();
+                    self.fleet.do_send(Gone { client: self.client().clone(), webhook });
+                }
+                let failure = Failure {
+                    class: FailureClass::Endpoint,
+                    reason: "status_410".to_owned(),
+                    status: Some(410),
+                    retry_after: None,
+                };
+                self.failed(entry, insured, failure);
+            }
+            Outcome::Failed(failure) => {
+                metrics.deliveries.with_label_values(&["failed", &failure.reason]).inc();
+                self.failed(entry, insured, failure);
+            }
+        }
+    }
+
+    fn delivered(&mut self, entry: Entry, insured: bool) {
+        self.life.endpoint_failures = 0;
+        self.life.refused.clear();
+        self.happened(ClientEvent::Delivered);
+        let Entry { transfer, origin, .. } = entry;
+        let document = transfer.document_hash;
+        let sequence = transfer.sequence;
+        match origin {
+            Origin::Row { .. } => self.life.writes.push_of_drain(StashWrite::Delivered { transfer }),
+            Origin::Live { supersedes } if insured || supersedes => {
+                // An insured transfer is settled by the write of its row, which comes before this one.
+                let after = if insured { After::Nothing } else { After::Settle(sequence) };
+                self.life.writes.push(StashWrite::Delivered { transfer }, after);
+            }
+            Origin::Live { .. } => self.inbox.settle(sequence),
+        }
+        self.life.lanes.finish(document);
+    }
+
+    fn failed(&mut self, entry: Entry, insured: bool, failure: Failure) {
+        let document = entry.transfer.document_hash;
+        let (class, retry_after) = (failure.class, failure.retry_after);
+        let reason = failure.reason.clone();
+        self.keep(entry, insured, failure);
+
+        match class {
+            FailureClass::Endpoint => {
+                self.life.endpoint_failures = self.life.endpoint_failures.saturating_add(1)
+            }
+            FailureClass::Config => {
+                self.life.refused.insert(document);
+            }
+            FailureClass::Payload => {}
+        }
+        let degraded = self.life.state.phase == Phase::Degraded;
+        let endpoint = class == FailureClass::Endpoint
+            && (degraded || retry_after.is_some() || self.life.endpoint_failures >= FAILURES_IN_A_ROW);
+        let refused =
+            self.life.refused.len() >= REFUSED_DOCUMENTS || (class == FailureClass::Config && degraded);
+        if endpoint || refused {
+            self.life.refused.clear();
+            self.happened(ClientEvent::EndpointFailed { reason, retry_after });
+            self.life.lanes.take_rows();
+            self.life.drain.begin_anew();
+        }
+    }
+
+    /// Writes down what became of a failed attempt: the payload waits in the stash.
+    fn keep(&mut self, entry: Entry, insured: bool, failure: Failure) {
+        let retry = &self.services.limits.retry;
+        let Entry { transfer, origin, .. } = entry;
+        let document = transfer.document_hash;
+        let (attempts, payload_failures) = match origin {
+            Origin::Live { .. } => (1, 0),
+            Origin::Row { attempts, payload_failures } => (attempts + 1, payload_failures),
+        };
+        // The webhook's own failures are paced by the client's gate; a payload's (or its config's) grow by row.
+        let step = if failure.class == FailureClass::Endpoint { 1 } else { attempts };
+        let delay = retry.delay(step, fastrand::f64());
+        let row = RowFailure {
+            class: failure.class,
+            reason: failure.reason,
+            status: failure.status,
+            next_attempt_at_ms: self.now_ms() + i64::try_from(delay.as_millis()).unwrap_or(i64::MAX),
+        };
+        let event_id = transfer.event_id.clone();
+        match origin {
+            Origin::Row { .. } => {
+                // What waits behind it in this lane stays in the stash, and is read again after it.
+                self.life.lanes.take_behind(document);
+                self.life.lanes.finish(document);
+                let gives_up = failure.class == FailureClass::Payload
+                    && payload_failures + 1 >= self.services.limits.payload_attempts
+                    && self.life.state.failed_rounds == 0;
+                if gives_up {
+                    log::warn!(
+                        "payload is a dead letter reason={} event={event_id} client={}",
+                        row.reason,
+                        self.client()
+                    );
+                    self.life.rows.dead = true;
+                    self.life.writes.push_of_drain(StashWrite::Dead { event_id, failure: row });
+                } else {
+                    self.life.drain.block(document);
+                    self.life.writes.push_of_drain(StashWrite::Failed { event_id, failure: row });
+                }
+            }
+            Origin::Live { .. } => {
+                if insured {
+                    self.rows_wait();
+                    self.life.writes.push(StashWrite::Failed { event_id, failure: row }, After::Nothing);
+                } else {
+                    self.insert_row(transfer, Some(row), "failed");
+                }
+                let behind = self.life.lanes.take_behind(document);
+                self.entries_to_stash(behind, "behind");
+                self.life.writes.push_mark(After::CloseLane(document));
+            }
+        }
+    }
+
+    /// Gives rows to what has been unsettled for too long, so that it does not hold the commit of its partition.
+    pub(super) fn insure(&mut self) {
+        let Some(limit) = Instant::now().checked_sub(self.services.limits.insurance_after) else { return };
+        let mut overdue: Vec<_> = self
+            .life
+            .in_flight
+            .values_mut()
+            .filter(|request| !request.entry.is_row() && !request.insured && request.entry.since <= limit)
+            .map(|request| {
+                request.insured = true;
+                request.entry.transfer.clone()
+            })
+            .collect();
+        overdue.sort_by_key(|transfer| transfer.sequence);
+        for transfer in overdue {
+            self.services.metrics.stashed.with_label_values(&["slow"]).inc();
+            self.rows_wait();
+            self.life.intake.note_stashed(transfer.document_hash);
+            let after = After::Settle(transfer.sequence);
+            let row = NewRow { transfer, failure: None, claim: Some(self.life.claim) };
+            self.life.writes.push(StashWrite::Insert(row), after);
+        }
+        let queued = self.life.lanes.take_overdue(limit);
+        self.entries_to_stash(queued, "slow");
+    }
+}
+
+/// A request is done.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Answered {
+    /// The life that sent it: an answer to an earlier one is nobody's.
+    claim: Claim,
+    sequence: Sequence,
+    result: Result<Answer, SendError>,
+    took: Duration,
+}
+
+impl Handler<Answered> for WebhookDeliveryActor {
+    type Result = ();
+
+    fn handle(&mut self, answered: Answered, ctx: &mut Self::Context) {
+        self.cell.handling("Answered");
+        if answered.claim == self.life.claim {
+            self.answered(answered);
+            self.pump(ctx);
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! What this actor writes to the stash: in order, one message at a time, and what follows when it is durable.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use tokio::sync::oneshot;
+
+use super::{Target, WebhookDeliveryActor};
+use crate::actors::stash::Write;
+use crate::domain::stash::StashWrite;
+use crate::domain::transfer::{DocumentHash, Sequence, Transfer};
+use crate::ports::stash::StashBatch;
+use crate::ports::{StoreError, StoreResult};
+
+/// How many writes go into one message.
+const AT_ONCE: usize = 2_000;
+
+/// The wait before writes are tried again that the store refused.
+const REFUSED_WAIT: Duration = Duration::from_secs(1);
+
+/// What follows when everything up to here is durable.
+#[derive(Debug, Clone)]
+pub(super) enum After {
+    Nothing,
+    /// The transfer has a row: it is settled.
+    Settle(Sequence),
+    /// The head of the lane has a row: what came behind it meanwhile follows it there.
+    CloseLane(DocumentHash),
+    /// What was taken from the inbox has rows.
+    IntakeWritten,
+    /// Every row of before is visible: the stash may be asked about this batch.
+    Ask(Vec<Arc<Transfer>>),
+}
+
+/// One thing to do, in order.
+#[derive(Debug, Clone)]
+struct Queued {
+    write: Option<StashWrite>,
+    /// It concerns a row that the drain holds: it names the lease.
+    of_drain: bool,
+    after: After,
+}
+
+/// The writes of one actor.
+#[derive(Default)]
+pub(super) struct Writes {
+    queue: VecDeque<Queued>,
+    under_way: bool,
+    /// Writes about rows that are not durable.
+    of_drain: usize,
+    /// How many writes were ever queued: tells whether something came in between.
+    queued: u64,
+}
+
+impl Writes {
+    /// A write of the actor as owner of the client's partition.
+    pub(super) fn push(&mut self, write: StashWrite, after: After) {
+        self.queued += 1;
+        self.queue.push_back(Queued { write: Some(write), of_drain: false, after });
+    }
+
+    /// A write about a row that the drain holds.
+    pub(super) fn push_of_drain(&mut self, write: StashWrite) {
+        self.queued += 1;
+        self.of_drain += 1;
+        self.queue.push_back(Queued { write: Some(write), of_drain: true, after: After::Nothing });
+    }
+
+    /// No write: something that follows when all before it are durable.
+    pub(super) fn push_mark(&mut self, after: After) {
+        self.queue.push_back(Queued { write: None, of_drain: false, after });
+    }
+
+    /// Whether everything is durable.
+    pub(super) fn is_idle(&self) -> bool {
+        self.queue.is_empty() && !self.under_way
+    }
+
+    /// How many writes about rows are not durable.
+    pub(super) fn of_drain(&self) -> usize {
+        self.of_drain
+    }
+
+    /// How many writes were ever queued.
+    pub(super) fn queued(&self) -> u64 {
+        self.queued
+    }
+}
+
+/// A stretch of the queue that goes as one batch.
+struct Stretch {
+    of_drain: bool,
+    things: Vec<Queued>,
+}
+
+impl WebhookDeliveryActor {
+    /// Writes the next stretch of the queue, if none is under way.
+    pub(super) fn write(&mut self, ctx: &mut Context<Self>) {
+        while !self.life.writes.under_way {
+            let count = self.life.writes.queue.len().min(AT_ONCE);
+            if count == 0 {
+                return;
+            }
+            let things: Vec<_> = self.life.writes.queue.drain(..count).collect();
+            if things.iter().all(|thing| thing.write.is_none()) {
+                self.follow(things, ctx);
+                continue;
+            }
+            self.life.writes.under_way = true;
+            self.send_writes(stretches(things), Duration::ZERO, ctx);
+        }
+    }
+
+    fn send_writes(&mut self, stretches: Vec<Stretch>, wait: Duration, ctx: &mut Context<Self>) {
+        let Some(ownership) = self.services.windows.ownership(self.partition) else {
+            // Not ours any more; whoever takes the partition reads these transfers again.
+            self.cell.restart("the partition is another's");
+            return;
+        };
+        let lease = self.life.drain.lease_token();
+        let batches: Vec<_> = stretches
+            .iter()
+            .map(|stretch| StashBatch {
+                client: self.client().clone(),
+                ownership,
+                lease: lease.filter(|_| stretch.of_drain),
+                writes: stretch.things.iter().filter_map(|thing| thing.write.clone()).collect(),
+            })
+            .collect();
+        let stash = self.services.stash_writes.clone();
+        let write = async move {
+            if !wait.is_zero() {
+                tokio::time::sleep(wait).await;
+            }
+            loop {
+                let (done, results) = oneshot::channel();
+                stash.do_send(Write { batches: batches.clone(), done });
+                if let Ok(results) = results.await {
+                    return results;
+                }
+                // The stash actor died with it and is being restarted. Writing twice is writing once.
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        ctx.spawn(
+            write.into_actor(self).map(move |results, actor, ctx| actor.written(stretches, results, ctx)),
+        );
+    }
+
+    fn written(&mut self, stretches: Vec<Stretch>, results: Vec<StoreResult<()>>, ctx: &mut Context<Self>) {
+        let mut again = Vec::new();
+        for (stretch, result) in stretches.into_iter().zip(results) {
+            match result {
+                // Order: nothing may be followed before what is to be tried again.
+                _ if !again.is_empty() => again.push(stretch),
+                Ok(()) => self.follow(stretch.things, ctx),
+                Err(StoreError::Fenced(why)) if stretch.of_drain => {
+                    log::warn!("drain lease is lost err={why} client={}", self.client());
+                    self.life.lanes.take_rows();
+                    self.life.drain.lose_lease();
+                    self.follow(stretch.things, ctx);
+                }
+                Err(StoreError::Fenced(why)) => {
+                    log::warn!("stash write is fenced err={why} client={}", self.client());
+                    self.cell.restart("fenced");
+                    return;
+                }
+                Err(err) => {
+                    // Nothing is lost while it is not written: the lane, and in the end the partition, waits.
+                    log::error!("stash refuses a write err={err} client={}", self.client());
+                    again.push(stretch);
+                }
+            }
+        }
+        if again.is_empty() {
+            self.life.writes.under_way = false;
+            self.pump(ctx);
+        } else {
+            self.send_writes(again, REFUSED_WAIT, ctx);
+        }
+    }
+
+    fn follow(&mut self, things: Vec<Queued>, ctx: &mut Context<Self>) {
+        for thing in things {
+            self.life.writes.of_drain -= usize::from(thing.of_drain);
+            match thing.after {
+                After::Nothing => {}
+                After::Settle(sequence) => self.inbox.settle(sequence),
+                After::CloseLane(document) => self.close_lane(document),
+                After::IntakeWritten => self.life.intake.written(),
+                After::Ask(batch) => self.ask_stash(batch, ctx),
+            }
+        }
+        if self.life.target == Target::Gone && self.life.rows.pending {
+            self.bury(ctx);
+        }
+    }
+
+    /// The head of a lane has a row. What came behind it meanwhile follows it into the stash.
+    fn close_lane(&mut self, document: DocumentHash) {
+        let behind = self.life.lanes.take_behind(document);
+        if behind.is_empty() {
+            self.life.lanes.finish(document);
+        } else {
+            self.entries_to_stash(behind, "behind");
+            self.life.writes.push_mark(After::CloseLane(document));
+        }
+    }
+}
+
+/// Splits the queue where the right to write changes.
+fn stretches(things: Vec<Queued>) -> Vec<Stretch> {
+    let mut stretches: Vec<Stretch> = Vec::new();
+    for thing in things {
+        match stretches.last_mut() {
+            Some(last) if last.of_drain == thing.of_drain || thing.write.is_none() => last.things.push(thing),
+            _ => stretches.push(Stretch { of_drain: thing.of_drain, things: vec![thing] }),
+        }
+    }
+    stretches
+}

@@ -1,0 +1,323 @@
+//! `DeliveryFleetActor`: client -> delivery actor. Starts them, retires them, and owns what they have not settled.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+
+use super::config_cache::{ConfigCacheActor, Refresh};
+use super::delivery::{DeliveryServices, Quiesce, Wake, WebhookDeliveryActor};
+use super::inbox::Inbox;
+use super::windows::Unsettled;
+use crate::domain::config::{ClientId, Status};
+use crate::domain::transfer::partition_of;
+use crate::ports::client_configs::ClientConfigs;
+use crate::ports::stash::Ownership;
+use crate::runtime::{Arbiters, Cell, Kit, Supervised as Child, supervise};
+
+/// How often the stash is asked who has rows: for the gauges, and to start whoever was forgotten.
+const SURVEY_EVERY: Duration = Duration::from_secs(5);
+
+/// The kind of the delivery actors.
+pub const DELIVERY_KIND: &str = "delivery";
+
+/// Keeps the delivery actors.
+pub struct DeliveryFleetActor {
+    cell: Cell,
+    kit: Kit,
+    arbiters: Arc<Arbiters>,
+    services: Arc<DeliveryServices>,
+    configs: Arc<dyn ClientConfigs>,
+    /// Outlives this actor's restarts: the unsettled transfers and the actors themselves are not its state to lose.
+    clients: HashMap<ClientId, Client>,
+    config_cache: Option<Addr<ConfigCacheActor>>,
+    surveying: bool,
+    quiescing: bool,
+}
+
+struct Client {
+    inbox: Arc<Inbox>,
+    child: Child<WebhookDeliveryActor>,
+}
+
+impl DeliveryFleetActor {
+    /// A fleet without actors. They live on `arbiters`.
+    pub fn new(
+        cell: Cell,
+        kit: Kit,
+        arbiters: Arc<Arbiters>,
+        services: Arc<DeliveryServices>,
+        configs: Arc<dyn ClientConfigs>,
+    ) -> Self {
+        Self {
+            cell,
+            kit,
+            arbiters,
+            services,
+            configs,
+            clients: HashMap::new(),
+            config_cache: None,
+            surveying: false,
+            quiescing: false,
+        }
+    }
+
+    /// The actor of a client; started when there is none, or when the one before gave up.
+    fn client(&mut self, client: &ClientId, ctx: &Context<Self>) -> &Client {
+        let gone = self.clients.get(client).is_some_and(|known| !known.child.cell.is_alive());
+        if gone && let Some(dead) = self.clients.remove(client) {
+            // Its inbox goes on: a new actor begins with the unsettled transfers of the old one.
+            self.kit.registry().forget(DELIVERY_KIND, client.as_str());
+            dead.inbox.give_back();
+            self.start(client.clone(), dead.inbox, ctx);
+        } else if !self.clients.contains_key(client) {
+            let inbox = Arc::new(Inbox::new(client.clone(), self.services.windows.clone()));
+            self.start(client.clone(), inbox, ctx);
+        }
+        &self.clients[client]
+    }
+
+    fn start(&mut self, client: ClientId, inbox: Arc<Inbox>, ctx: &Context<Self>) {
+        let (services, own_inbox, fleet) = (self.services.clone(), inbox.clone(), ctx.address());
+        let partition = partition_of(&client, self.services.partitions);
+        let arbiter = self.arbiters.pick(u64::from(partition));
+        let child = supervise(&self.kit, &arbiter, DELIVERY_KIND, client.as_str(), move |cell| {
+            WebhookDeliveryActor::new(cell, services, own_inbox, partition, fleet)
+        });
+        self.clients.insert(client, Client { inbox, child });
+        self.publish();
+    }
+
+    fn wake(client: &Client) {
+        if client.inbox.ask_kick() {
+            client.child.addr.do_send(Wake);
+        }
+    }
+
+    fn publish(&self) {
+        self.services.metrics.delivery_actors.set(self.clients.len() as i64);
+        self.cell.publish(serde_json::json!({ "clients": self.clients.len() }));
+    }
+
+    /// Asks the stash who has rows, and wakes them: rows whose client has no actor would wait for ever.
+    fn survey(&mut self, ctx: &mut Context<Self>) {
+        if self.surveying || self.quiescing {
+            return;
+        }
+        self.surveying = true;
+        let stash = self.services.stash.clone();
+        let backlogs = async move { stash.backlogs().await }.into_actor(self);
+        ctx.spawn(backlogs.map(|backlogs, actor, ctx| {
+            actor.surveying = false;
+            let backlogs = match backlogs {
+                Ok(backlogs) => backlogs,
+                Err(err) => {
+                    log::warn!("stash cannot be surveyed err={err}");
+                    actor.services.metrics.store_errors.with_label_values(&["stash"]).inc();
+                    return;
+                }
+            };
+            let metrics = &actor.services.metrics;
+            let pending = backlogs.iter().map(|(_, backlog)| backlog.pending).sum::<u64>();
+            let dead = backlogs.iter().map(|(_, backlog)| backlog.dead).sum::<u64>();
+            metrics.stash_rows.with_label_values(&["pending"]).set(pending as i64);
+            metrics.stash_rows.with_label_values(&["dead"]).set(dead as i64);
+            let oldest = backlogs.iter().filter_map(|(_, backlog)| backlog.oldest_ts_ms).min();
+            let age = oldest.map_or(0, |oldest| (actor.services.clock.now_ms() - oldest).max(0));
+            metrics.oldest_waiting_seconds.set(age as f64 / 1000.0);
+            for (client, backlog) in backlogs {
+                let usable = || {
+                    let config = actor.services.configs.get(&client);
+                    config.is_some_and(|config| config.is_usable())
+                };
+                if backlog.pending > 0 && !actor.clients.contains_key(&client) && usable() {
+                    actor.client(&client, ctx);
+                }
+            }
+        }));
+    }
+}
+
+impl Actor for DeliveryFleetActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        self.surveying = false;
+        ctx.run_interval(SURVEY_EVERY, |actor, ctx| actor.survey(ctx));
+        for client in self.clients.values() {
+            Self::wake(client);
+        }
+    }
+}
+
+impl Supervised for DeliveryFleetActor {}
+
+/// Where to announce a config that this actor changed.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Introduce(pub Addr<ConfigCacheActor>);
+
+impl Handler<Introduce> for DeliveryFleetActor {
+    type Result = ();
+
+    fn handle(&mut self, Introduce(cache): Introduce, _: &mut Self::Context) {
+        self.config_cache = Some(cache);
+    }
+}
+
+/// These partitions are ours: their clients with rows are started.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Assigned(pub Vec<Ownership>);
+
+impl Handler<Assigned> for DeliveryFleetActor {
+    type Result = ();
+
+    fn handle(&mut self, _: Assigned, ctx: &mut Self::Context) {
+        self.cell.handling("Assigned");
+        self.survey(ctx);
+    }
+}
+
+/// Transfers of one partition, in order. Answered when they are in their inboxes.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Deliver(pub Vec<Unsettled>);
+
+impl Handler<Deliver> for DeliveryFleetActor {
+    type Result = ();
+
+    fn handle(&mut self, Deliver(batch): Deliver, ctx: &mut Self::Context) {
+        self.cell.handling("Deliver");
+        let mut touched: Vec<ClientId> = Vec::new();
+        for unsettled in batch {
+            let client = unsettled.transfer.client.clone();
+            self.client(&client, ctx).inbox.put(unsettled);
+            if touched.last() != Some(&client) {
+                touched.push(client);
+            }
+        }
+        for client in touched {
+            if let Some(client) = self.clients.get(&client) {
+                Self::wake(client);
+            }
+        }
+    }
+}
+
+/// A partition was committed further: rows below may be drained.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Committed(pub u32);
+
+impl Handler<Committed> for DeliveryFleetActor {
+    type Result = ();
+
+    fn handle(&mut self, Committed(partition): Committed, _: &mut Self::Context) {
+        self.cell.handling("Committed");
+        for (id, client) in &self.clients {
+            if client.inbox.waits_for_commit() && partition_of(id, self.services.partitions) == partition {
+                Self::wake(client);
+            }
+        }
+    }
+}
+
+/// A client's config is another one.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct ConfigChanged(pub ClientId);
+
+impl Handler<ConfigChanged> for DeliveryFleetActor {
+    type Result = ();
+
+    fn handle(&mut self, ConfigChanged(client): ConfigChanged, ctx: &mut Self::Context) {
+        self.cell.handling("ConfigChanged");
+        match self.clients.get(&client) {
+            Some(known) => Self::wake(known),
+            None => self.survey(ctx),
+        }
+    }
+}
+
+/// An actor has nothing to do: it may go.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Retire(pub ClientId);
+
+impl Handler<Retire> for DeliveryFleetActor {
+    type Result = ();
+
+    fn handle(&mut self, Retire(client): Retire, _: &mut Self::Context) {
+        self.cell.handling("Retire");
+        // A transfer may have come in meanwhile; only here are inboxes filled, so this look decides.
+        if self.clients.get(&client).is_some_and(|known| known.inbox.is_empty())
+            && let Some(idle) = self.clients.remove(&client)
+        {
+            idle.child.cell.stop();
+            self.kit.registry().forget(DELIVERY_KIND, client.as_str());
+            self.publish();
+        }
+    }
+}
+
+/// The webhook said 410: the client is switched off, if its webhook is still the one that said so.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Gone {
+    /// Whose.
+    pub client: ClientId,
+    /// Which webhook said it.
+    pub webhook: url::Url,
+}
+
+impl Handler<Gone> for DeliveryFleetActor {
+    type Result = ResponseFuture<()>;
+
+    fn handle(&mut self, Gone { client, webhook }: Gone, _: &mut Self::Context) -> Self::Result {
+        self.cell.handling("Gone");
+        let (configs, cache, clock) =
+            (self.configs.clone(), self.config_cache.clone(), self.services.clock.clone());
+        Box::pin(async move {
+            let disable = async {
+                let Some(stored) = configs.get(&client).await? else { return Ok(false) };
+                let same = stored.config.is_usable()
+                    && stored.config.delivery.as_ref().is_ok_and(|settings| settings.webhook == webhook);
+                if same {
+                    configs.put(&client, Status::Inactive, stored.value, clock.now_ms()).await?;
+                }
+                Ok::<_, crate::ports::StoreError>(same)
+            };
+            match disable.await {
+                Ok(true) => {
+                    log::warn!("client is disabled: its webhook answered 410 client={client}");
+                    if let Some(cache) = cache {
+                        // The cache logs its own failure, and reloads within a minute.
+                        let _ = cache.send(Refresh(client)).await;
+                    }
+                }
+                Ok(false) => {}
+                Err(err) => log::error!("client was not disabled after 410 err={err} client={client}"),
+            }
+        })
+    }
+}
+
+/// No new requests. Answered when nothing is on the wire and every stash write is done.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct QuiesceAll;
+
+impl Handler<QuiesceAll> for DeliveryFleetActor {
+    type Result = ResponseFuture<()>;
+
+    fn handle(&mut self, _: QuiesceAll, _: &mut Self::Context) -> Self::Result {
+        self.cell.handling("QuiesceAll");
+        self.quiescing = true;
+        let waiting: Vec<_> = self.clients.values().map(|client| client.child.addr.send(Quiesce)).collect();
+        Box::pin(async move {
+            futures_util::future::join_all(waiting).await;
+        })
+    }
+}

@@ -1,0 +1,280 @@
+//! The source stage: change events -> routing -> transfer log, in one transaction with the source offsets.
+
+use std::sync::Arc;
+
+use actix::prelude::*;
+use futures_util::future::LocalBoxFuture;
+use tokio_util::sync::CancellationToken;
+
+use super::{Patience, Stage, report_lag};
+use crate::actors::config_cache::{ConfigCacheActor, ConfigTable, Refresh};
+use crate::domain::change_event::{self, ChangeEvent, Op, SourceEvent, SourceNames, SourceRecord};
+use crate::domain::document::{Bodies, BodyShape};
+use crate::domain::intake::NewRecord;
+use crate::domain::routing::{self, RoutingInput, RoutingSettings, SentAs, Verdict};
+use crate::domain::transfer::{DocumentHash, EventId, NewTransfer, TransferKind};
+use crate::metrics::Metrics;
+use crate::ports::client_configs::{ClientConfigs, ConfigHint};
+use crate::ports::event_log::{BatchLimits, DeadLetter, EventLog, IngestWork, SourceConsumer};
+use crate::ports::{StoreError, StoreResult};
+use crate::runtime::Cell;
+
+/// Bytes of transfers beyond which a batch is committed in parts.
+const WORK_BYTES: usize = 32 << 20;
+
+/// Reads the source stream.
+#[derive(Clone)]
+pub struct SourceStage {
+    /// The log.
+    pub log: Arc<dyn EventLog>,
+    /// The consumer group.
+    pub group: String,
+    /// How much is read at once.
+    pub limits: BatchLimits,
+    /// How topics and signal collections are named.
+    pub names: SourceNames,
+    /// The platform's prefix of db names.
+    pub mongo_prefix: Arc<str>,
+    /// Whether a client that lost access is told by a delete.
+    pub revoke: bool,
+    /// Where changed configs are written.
+    pub configs: Arc<dyn ClientConfigs>,
+    /// The configs in memory.
+    pub table: ConfigTable,
+    /// Who keeps the table.
+    pub config_cache: Addr<ConfigCacheActor>,
+    /// Counters.
+    pub metrics: Metrics,
+    /// Ends the stage, between two batches.
+    pub stop: CancellationToken,
+}
+
+impl Stage for SourceStage {
+    const KIND: &'static str = "ingest-source";
+
+    fn run(self, cell: Cell) -> LocalBoxFuture<'static, ()> {
+        Box::pin(async move {
+            let mut patience = Patience::new("source stream");
+            let consumer = loop {
+                match self.log.source(&self.group, self.limits).await {
+                    Ok(consumer) => break consumer,
+                    Err(err) => patience.after(&err).await,
+                }
+            };
+            let gauge = self.metrics.lag.with_label_values(&["source"]);
+            let reporting = report_lag(|| consumer.lag(), gauge, &self.stop);
+            futures_util::future::join(self.read_stream(&cell, &*consumer, patience), reporting).await;
+        })
+    }
+}
+
+impl SourceStage {
+    async fn read_stream(&self, cell: &Cell, consumer: &dyn SourceConsumer, mut patience: Patience) {
+        loop {
+            let batch = tokio::select! {
+                () = self.stop.cancelled() => return,
+                batch = consumer.next() => batch,
+            };
+            cell.handling("batch");
+            let done = match batch {
+                Ok(records) => self.ingest(consumer, &records).await,
+                Err(err) => Err(err),
+            };
+            match done {
+                Ok(()) => patience.over(),
+                Err(err) => {
+                    self.metrics.store_errors.with_label_values(&["log"]).inc();
+                    patience.after(&err).await;
+                    while let Err(err) = consumer.rewind().await {
+                        patience.after(&err).await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes what becomes of a batch. A changed config is applied before what stands behind it is routed.
+    async fn ingest(&self, consumer: &dyn SourceConsumer, records: &[SourceRecord]) -> StoreResult<()> {
+        let mut work = Work::default();
+        for record in records {
+            let hint = self.read(record, &mut work);
+            if hint.is_some() || work.bytes >= WORK_BYTES {
+                self.commit(consumer, std::mem::take(&mut work)).await?;
+            }
+            if let Some(hint) = hint {
+                self.config_changed(hint).await?;
+            }
+        }
+        self.commit(consumer, work).await
+    }
+
+    async fn commit(&self, consumer: &dyn SourceConsumer, work: Work) -> StoreResult<()> {
+        if work.commit.offsets.is_empty() {
+            return Ok(());
+        }
+        consumer.commit(work.commit).await?;
+        // Counted once it is durable: a batch that is read again counts once.
+        work.counts.add_to(&self.metrics);
+        for said in work.said {
+            log::warn!("{said}");
+        }
+        Ok(())
+    }
+
+    async fn config_changed(&self, hint: ConfigHint) -> StoreResult<()> {
+        let document = hint.document_id.clone();
+        match self.configs.changed(hint).await {
+            Ok(None) => Ok(()),
+            Ok(Some(client)) => match self.config_cache.send(Refresh(client)).await {
+                Ok(refreshed) => refreshed,
+                Err(err) => Err(StoreError::Unavailable(format!("config cache: {err}"))),
+            },
+            Err(err) if err.is_transient() => Err(err),
+            Err(err) => {
+                log::warn!("config document was not taken over err={err} document={document:?}");
+                Ok(())
+            }
+        }
+    }
+
+    /// Reads one record and adds what becomes of it to `work`.
+    fn read(&self, record: &SourceRecord, work: &mut Work) -> Option<ConfigHint> {
+        let position = &record.position;
+        work.commit.offsets.insert((position.topic.clone(), position.partition), position.offset + 1);
+        match change_event::read(record, &self.names) {
+            SourceEvent::Change(event) => {
+                work.counts.events[0] += 1;
+                self.route(record, &event, work);
+                event.is_client_config(&self.mongo_prefix).then(|| config_hint(&event))
+            }
+            SourceEvent::Tombstone(_) => {
+                work.counts.events[1] += 1;
+                None
+            }
+            SourceEvent::Skip(_, reason) => {
+                work.counts.events[2] += 1;
+                work.counts.skip(reason.as_str());
+                None
+            }
+            SourceEvent::Invalid(subject, reason) => {
+                work.counts.events[3] += 1;
+                work.said.push(format!(
+                    "record cannot be read, kept as dead letter err={reason} topic={} partition={} offset={}",
+                    position.topic, position.partition, position.offset
+                ));
+                let timestamp_ms = record.timestamp_ms;
+                let record = (!subject.may_hold_secrets(&self.mongo_prefix)).then(|| NewRecord {
+                    topic: position.topic.clone(),
+                    key: record.key.clone(),
+                    value: record.value.clone(),
+                    headers: record.headers.clone(),
+                });
+                work.commit.dead_letters.push(DeadLetter {
+                    position: position.clone(),
+                    timestamp_ms,
+                    reason,
+                    record,
+                });
+                None
+            }
+        }
+    }
+
+    fn route(&self, record: &SourceRecord, event: &ChangeEvent, work: &mut Work) {
+        let configs = self.table.snapshot();
+        let input = routing_input(event, &self.mongo_prefix);
+        let settings = RoutingSettings { revoke: self.revoke, mongo_prefix: &self.mongo_prefix };
+        let decisions = match routing::route(&input, |client| configs.get(client).cloned(), &settings) {
+            Ok(decisions) => decisions,
+            Err(reason) => return work.counts.skip(reason.as_str()),
+        };
+        let mut bodies = Bodies::new(event);
+        let document: Arc<str> = format!("{}.{}:{}", event.db, event.collection, event.id).into();
+        let document_hash = DocumentHash::of(&event.db, &event.collection, &event.id);
+        let traceparent: Option<Arc<str>> = event.traceparent.as_deref().map(Arc::from);
+        for decision in decisions {
+            let (change, before, format) = match decision.verdict {
+                Verdict::Send { change, include_before, format } => (change, include_before, format),
+                Verdict::Skip(reason) => {
+                    work.counts.skip(reason.as_str());
+                    continue;
+                }
+            };
+            let shape = BodyShape { format, before, revocation: change == SentAs::Revocation };
+            let transfer = NewTransfer {
+                event_id: EventId::derive(&record.position, record.timestamp_ms, &decision.client),
+                client: decision.client,
+                document: document.clone(),
+                document_hash,
+                kind: TransferKind::Live,
+                source: record.position.clone(),
+                traceparent: traceparent.clone(),
+                ts_ms: event.ts_ms,
+                body: bodies.body(shape),
+            };
+            work.counts.routed += 1;
+            work.bytes += transfer.weight();
+            work.commit.transfers.push(transfer);
+        }
+    }
+}
+
+/// What routing looks at in a change.
+pub fn routing_input<'a>(event: &'a ChangeEvent, mongo_prefix: &str) -> RoutingInput<'a> {
+    RoutingInput {
+        op: event.op,
+        db: &event.db,
+        collection: &event.collection,
+        has_after: event.after.is_some(),
+        has_before: event.before.is_some(),
+        clients: &event.clients,
+        before_clients: &event.before_clients,
+        removed_clients: &event.removed_clients,
+        is_client_config: event.is_client_config(mongo_prefix),
+    }
+}
+
+fn config_hint(event: &ChangeEvent) -> ConfigHint {
+    ConfigHint {
+        document_id: event.id.clone(),
+        document: event.after.as_ref().map(|image| image.text().to_owned()),
+        removed: event.op == Op::Delete,
+        ts_ms: event.ts_ms,
+    }
+}
+
+/// What becomes of a stretch of records.
+#[derive(Default)]
+struct Work {
+    commit: IngestWork,
+    bytes: usize,
+    counts: Counts,
+    /// What is logged when it is durable.
+    said: Vec<String>,
+}
+
+#[derive(Default)]
+struct Counts {
+    /// By kind, as in [`KINDS`].
+    events: [u64; 4],
+    routed: u64,
+    skipped: std::collections::HashMap<&'static str, u64>,
+}
+
+const KINDS: [&str; 4] = ["change", "tombstone", "skip", "invalid"];
+
+impl Counts {
+    fn skip(&mut self, reason: &'static str) {
+        *self.skipped.entry(reason).or_default() += 1;
+    }
+
+    fn add_to(&self, metrics: &Metrics) {
+        for (kind, count) in KINDS.iter().zip(self.events) {
+            metrics.events.with_label_values(&[*kind]).inc_by(count);
+        }
+        metrics.routed.inc_by(self.routed);
+        for (reason, count) in &self.skipped {
+            metrics.skipped.with_label_values(&[*reason]).inc_by(*count);
+        }
+    }
+}

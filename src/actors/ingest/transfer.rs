@@ -1,0 +1,209 @@
+//! The transfer stage: transfer log -> fleet, and commits what is settled.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use actix::prelude::*;
+use futures_util::FutureExt;
+use futures_util::future::LocalBoxFuture;
+use tokio_util::sync::CancellationToken;
+
+use super::{Patience, Stage, report_lag};
+use crate::actors::delivery_fleet::{Assigned, Committed, Deliver, DeliveryFleetActor};
+use crate::actors::windows::{Unsettled, Windows};
+use crate::domain::transfer::Transfer;
+use crate::metrics::Metrics;
+use crate::ports::event_log::{BatchLimits, EventLog, TransferConsumer, TransferEvent};
+use crate::ports::stash::{Ownership, Stash};
+use crate::runtime::Cell;
+
+/// A commit waits this long for company: it costs a disk flush.
+const COMMIT_EVERY: Duration = Duration::from_millis(10);
+
+/// Reads the transfer log.
+#[derive(Clone)]
+pub struct TransferStage {
+    /// The log.
+    pub log: Arc<dyn EventLog>,
+    /// The consumer group.
+    pub group: String,
+    /// How much is read at once.
+    pub limits: BatchLimits,
+    /// Where ownership and the copy of the committed offsets stand.
+    pub stash: Arc<dyn Stash>,
+    /// What is unsettled.
+    pub windows: Arc<Windows>,
+    /// Unsettled records of a partition beyond which it is paused.
+    pub unsettled_per_partition: usize,
+    /// Where transfers go.
+    pub fleet: Addr<DeliveryFleetActor>,
+    /// Counters.
+    pub metrics: Metrics,
+    /// No more reading: what is settled is still committed.
+    pub stop_reading: CancellationToken,
+    /// Ends the stage, after a last commit.
+    pub stop: CancellationToken,
+}
+
+impl Stage for TransferStage {
+    const KIND: &'static str = "ingest-transfer";
+
+    fn run(self, cell: Cell) -> LocalBoxFuture<'static, ()> {
+        Box::pin(async move {
+            let mut patience = Patience::new("transfer log");
+            let consumer = loop {
+                match self.log.transfers(&self.group, self.limits).await {
+                    Ok(consumer) => break consumer,
+                    Err(err) => patience.after(&err).await,
+                }
+            };
+            patience.over();
+            let paused = Arc::new(Mutex::new(HashSet::new()));
+            let reading = self.read(cell, consumer.clone(), paused.clone());
+            let committing = self.commit(consumer.clone(), paused);
+            let gauge = self.metrics.lag.with_label_values(&["transfer"]);
+            let reporting = report_lag(|| consumer.lag(), gauge, &self.stop);
+            futures_util::future::join3(reading, committing, reporting).await;
+        })
+    }
+}
+
+type Paused = Arc<Mutex<HashSet<u32>>>;
+
+impl TransferStage {
+    async fn read(&self, cell: Cell, consumer: Arc<dyn TransferConsumer>, paused: Paused) {
+        let mut patience = Patience::new("transfer log");
+        loop {
+            let event = tokio::select! {
+                () = self.stop_reading.cancelled() => return,
+                event = consumer.next() => event,
+            };
+            cell.handling("batch");
+            match event {
+                Ok(TransferEvent::Assigned(partitions)) => self.assigned(partitions).await,
+                Ok(TransferEvent::Batch { partition, transfers }) => {
+                    patience.over();
+                    let hand_over = self.hand_over(&cell, &consumer, &paused, partition, transfers);
+                    tokio::select! {
+                        () = self.stop_reading.cancelled() => return,
+                        () = hand_over => {}
+                    }
+                }
+                Err(err) => {
+                    self.metrics.store_errors.with_label_values(&["log"]).inc();
+                    patience.after(&err).await;
+                }
+            }
+        }
+    }
+
+    /// Raises the epoch of each partition before anything of it is delivered.
+    async fn assigned(&self, partitions: Vec<u32>) {
+        let mut patience = Patience::new("partition ownership");
+        let mut ownerships = Vec::new();
+        for partition in partitions {
+            let ownership = loop {
+                match self.stash.take_ownership(self.log.incarnation(), partition).await {
+                    Ok(ownership) => break ownership,
+                    Err(err) => patience.after(&err).await,
+                }
+            };
+            self.windows.assign(ownership);
+            ownerships.push(ownership);
+        }
+        patience.over();
+        if self.fleet.send(Assigned(ownerships)).await.is_err() {
+            log::error!("delivery fleet is gone err=mailbox closed");
+        }
+    }
+
+    async fn hand_over(
+        &self,
+        cell: &Cell,
+        consumer: &Arc<dyn TransferConsumer>,
+        paused: &Paused,
+        partition: u32,
+        transfers: Vec<Arc<Transfer>>,
+    ) {
+        let mut unsettled = 0;
+        let mut batch = Vec::with_capacity(transfers.len());
+        for transfer in transfers {
+            // What is not handed over cannot be settled: it must go before this waits for memory.
+            let reserved = match self.windows.reserve(transfer.clone()).now_or_never() {
+                Some(reserved) => reserved,
+                None => {
+                    self.deliver(cell, std::mem::take(&mut batch)).await;
+                    self.windows.reserve(transfer.clone()).await
+                }
+            };
+            unsettled = self.windows.received(&transfer);
+            batch.push(reserved);
+        }
+        self.deliver(cell, batch).await;
+        if unsettled > self.unsettled_per_partition {
+            consumer.pause(partition);
+            lock(paused).insert(partition);
+        }
+    }
+
+    async fn deliver(&self, cell: &Cell, batch: Vec<Unsettled>) {
+        if !batch.is_empty() && self.fleet.send(Deliver(batch)).await.is_err() {
+            // The fleet died with this message in its hands. The records are unsettled: read from the committed offset again.
+            cell.restart("the fleet lost a batch");
+            std::future::pending::<()>().await;
+        }
+    }
+
+    async fn commit(&self, consumer: Arc<dyn TransferConsumer>, paused: Paused) {
+        let mut patience = Patience::new("commit of settled transfers");
+        loop {
+            let last = tokio::select! {
+                () = self.stop.cancelled() => true,
+                () = self.windows.settled() => false,
+            };
+            if !last {
+                tokio::time::sleep(COMMIT_EVERY).await;
+            }
+            let advanced = self.windows.advance();
+            if !advanced.is_empty() {
+                let offsets: std::collections::BTreeMap<_, _> =
+                    advanced.iter().map(|(partition, (_, next))| (*partition, *next)).collect();
+                while let Err(err) = consumer.commit(offsets.clone()).await {
+                    self.metrics.store_errors.with_label_values(&["log"]).inc();
+                    patience.after(&err).await;
+                }
+                for (partition, (ownership, next)) in advanced {
+                    self.copy_committed(&mut patience, ownership, next).await;
+                    self.fleet.do_send(Committed(partition));
+                }
+                patience.over();
+            }
+            lock(&paused).retain(|partition| {
+                let full = self.windows.unsettled(*partition) > self.unsettled_per_partition / 2;
+                if !full {
+                    consumer.resume(*partition);
+                }
+                full
+            });
+            if last {
+                return;
+            }
+        }
+    }
+
+    async fn copy_committed(&self, patience: &mut Patience, ownership: Ownership, next: i64) {
+        while let Err(err) = self.stash.committed(ownership, next).await {
+            if !err.is_transient() {
+                log::warn!("committed offset was not copied err={err} partition={}", ownership.partition);
+                return;
+            }
+            self.metrics.store_errors.with_label_values(&["stash"]).inc();
+            patience.after(&err).await;
+        }
+    }
+}
+
+fn lock(paused: &Paused) -> std::sync::MutexGuard<'_, HashSet<u32>> {
+    paused.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,54 @@
+//! The sender against real sockets: friendly, broken and hostile receivers on loopback.
+
+mod answers;
+mod connections;
+mod receiver;
+mod requests;
+mod tls;
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::{EgressRule, HttpSenders};
+use crate::domain::delivery::{Answer, NoAnswer, WebhookRequest};
+use crate::ports::webhook_sender::{SendError, SendLimits, WebhookSender, WebhookSenders as _};
+
+const LIMITS: SendLimits = SendLimits { connect_timeout: Duration::from_secs(5), answer_bytes: 16 * 1024 };
+
+/// Long enough to never matter.
+const PATIENT: Duration = Duration::from_secs(30);
+
+/// For requests that are to run out of time.
+const SHORT: Duration = Duration::from_millis(300);
+
+fn senders(egress: &[&str], limits: SendLimits, extra_roots_pem: Option<&str>) -> HttpSenders {
+    // Only the first test of the process gets to install it.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let egress =
+        EgressRule::parse(&egress.iter().map(|item| (*item).to_owned()).collect::<Vec<_>>()).unwrap();
+    HttpSenders::new(egress, limits, extra_roots_pem.map(str::as_bytes)).unwrap()
+}
+
+/// A sender that may reach loopback.
+fn sender() -> Rc<dyn WebhookSender> {
+    senders(&["127.0.0.0/8"], LIMITS, None).open()
+}
+
+fn request(url: &str) -> WebhookRequest {
+    WebhookRequest {
+        url: url.parse().unwrap(),
+        headers: vec![("content-type".to_owned(), "application/json".to_owned())],
+        body: Bytes::from_static(br#"{"id":"1"}"#),
+        timeout: PATIENT,
+    }
+}
+
+fn hasty_request(url: &str) -> WebhookRequest {
+    WebhookRequest { timeout: SHORT, ..request(url) }
+}
+
+fn reason(outcome: Result<Answer, SendError>) -> NoAnswer {
+    outcome.expect_err("there was an answer").reason
+}

@@ -1,0 +1,230 @@
+//! `dispatcher clients`: the clients of a running service.
+
+use std::fmt;
+use std::io::Read as _;
+use std::path::Path;
+
+use anyhow::Context;
+use clap::{Args, Subcommand};
+use serde_json::{Map, Value, json};
+
+use super::api::{Api, ApiError, ApiOptions, encoded};
+use super::output;
+use crate::settings::{Environment, SettingsError};
+
+/// Options of `clients`.
+#[derive(Debug, Args)]
+pub(super) struct ClientsOptions {
+    #[command(subcommand)]
+    command: ClientsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum ClientsCommand {
+    /// List the clients with status, state and backlog
+    List(ListOptions),
+    /// Create a client, or replace its config, and switch it on
+    Set(SetOptions),
+    /// Switch a client on; its config stays as it is
+    Enable(ClientOptions),
+    /// Switch a client off: its changes are skipped until it is switched on; its config stays as it is
+    Disable(ClientOptions),
+    /// Delete a client's config
+    Delete(ClientOptions),
+}
+
+#[derive(Debug, Args)]
+struct ListOptions {
+    /// Print one JSON object a client, a line each
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    api: ApiOptions,
+}
+
+#[derive(Debug, Args)]
+struct ClientOptions {
+    /// The client's id, as it stands in `clients` of the documents
+    id: String,
+    #[command(flatten)]
+    api: ApiOptions,
+}
+
+#[derive(Args)]
+#[command(after_help = "\
+What is not given is not kept: `set` replaces the whole config. A text that begins with @ names a file that holds it
+(`-` for standard input), so that no secret stands among the arguments, where others can see it.
+
+Examples:
+  dispatcher clients set acme --webhook https://acme.example/changes --authorization @token.txt
+  dispatcher clients set acme --value '{\"webhook\": \"https://acme.example/changes\", \"filter\": {\"include\": [\"identity.*\"]}}'
+  dispatcher clients set acme --value @acme.json")]
+struct SetOptions {
+    /// The client's id, as it stands in `clients` of the documents
+    id: String,
+    /// Where its changes are POSTed
+    #[arg(long, value_name = "URL", required_unless_present = "value")]
+    webhook: Option<String>,
+    /// The `authorization` header of its requests, sent as it stands
+    #[arg(long, value_name = "TEXT|@FILE")]
+    authorization: Option<String>,
+    /// The secret that signs its requests (Standard Webhooks, `whsec_...`)
+    #[arg(long, value_name = "TEXT|@FILE")]
+    secret: Option<String>,
+    /// The config's whole value as JSON; the options above replace its members
+    #[arg(long, value_name = "JSON|@FILE")]
+    value: Option<String>,
+    #[command(flatten)]
+    api: ApiOptions,
+}
+
+impl fmt::Debug for SetOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SetOptions").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+pub(super) async fn run(options: ClientsOptions, environment: &Environment) -> anyhow::Result<()> {
+    match options.command {
+        ClientsCommand::List(options) => list(&options.api.open(environment)?, options.json).await,
+        ClientsCommand::Set(options) => {
+            let document = json!({ "status": "ACTIVE", "value": value_of(&options)? });
+            put(&options.api.open(environment)?, &options.id, &document).await
+        }
+        ClientsCommand::Enable(options) => {
+            put(&options.api.open(environment)?, &options.id, &json!({ "status": "ACTIVE" })).await
+        }
+        ClientsCommand::Disable(options) => {
+            put(&options.api.open(environment)?, &options.id, &json!({ "status": "INACTIVE" })).await
+        }
+        ClientsCommand::Delete(options) => {
+            let api = options.api.open(environment)?;
+            let status = api.delete(&path_of(&options.id)).await?;
+            let late = if status.as_u16() == 202 { ", in use soon" } else { "" };
+            output::note(&format!("{} deleted{late}", options.id));
+            Ok(())
+        }
+    }
+}
+
+fn path_of(id: &str) -> String {
+    format!("/v1/clients/{}", encoded(id))
+}
+
+fn value_of(options: &SetOptions) -> anyhow::Result<Value> {
+    let mut value = match &options.value {
+        None => Map::new(),
+        Some(text) => match serde_json::from_str(&text_or_file(text)?) {
+            Ok(Value::Object(value)) => value,
+            Ok(_) => return Err(SettingsError::new("--value", "expected a JSON object").into()),
+            Err(err) => {
+                let place = format!("is no JSON (line {}, column {})", err.line(), err.column());
+                return Err(SettingsError::new("--value", place).into());
+            }
+        },
+    };
+    for (name, text) in [
+        ("webhook", &options.webhook),
+        ("authorization", &options.authorization),
+        ("secret", &options.secret),
+    ] {
+        if let Some(text) = text {
+            value.insert(name.to_owned(), text_or_file(text)?.into());
+        }
+    }
+    Ok(Value::Object(value))
+}
+
+/// The text itself, or for `@FILE` what the file holds.
+fn text_or_file(text: &str) -> anyhow::Result<String> {
+    let Some(path) = text.strip_prefix('@') else { return Ok(text.to_owned()) };
+    let mut content = String::new();
+    let read = match path {
+        "-" => std::io::stdin().read_to_string(&mut content),
+        path => std::fs::File::open(Path::new(path)).and_then(|mut file| file.read_to_string(&mut content)),
+    };
+    read.with_context(|| format!("cannot read {path}"))?;
+    content.truncate(content.trim_end_matches(['\r', '\n']).len());
+    Ok(content)
+}
+
+async fn put(api: &Api, id: &str, document: &Value) -> anyhow::Result<()> {
+    let (status, client) = api.put(&path_of(id), document).await.map_err(|err| explain(err, id))?;
+    let what = match status.as_u16() {
+        201 => "created",
+        202 => "stored, in use soon",
+        _ => "changed",
+    };
+    output::note(&format!("{id} {what}: {}", client["config"]["status"].as_str().unwrap_or("?")));
+    Ok(())
+}
+
+/// A service that asks for a value was asked to switch a client that it does not know.
+fn explain(err: ApiError, id: &str) -> anyhow::Error {
+    match &err {
+        ApiError::Refused { problem, .. } if problem["key"] == "value" => {
+            anyhow::anyhow!("there is no client {id}: `clients set` creates it")
+        }
+        _ => err.into(),
+    }
+}
+
+const COLUMNS: [&str; 7] = ["CLIENT", "STATUS", "STATE", "PENDING", "DEAD", "WEBHOOK", "FAULT"];
+
+async fn list(api: &Api, as_json: bool) -> anyhow::Result<()> {
+    let mut rows = vec![COLUMNS.map(str::to_owned)];
+    let mut query = String::from("/v1/clients?limit=1000");
+    loop {
+        let page = api.get(&query).await?;
+        for client in page["clients"].as_array().into_iter().flatten() {
+            if as_json {
+                if output::line(&client.to_string())?.is_break() {
+                    return Ok(());
+                }
+            } else {
+                rows.push(row(client));
+            }
+        }
+        let Some(next) = page["next"].as_str() else { break };
+        query = format!("/v1/clients?limit=1000&after={}", encoded(next));
+    }
+    if !as_json {
+        print(&rows)?;
+    }
+    Ok(())
+}
+
+fn row(client: &Value) -> [String; 7] {
+    let config = &client["config"];
+    let status = match config["deleted"].as_bool() {
+        Some(true) => "DELETED",
+        _ => config["status"].as_str().unwrap_or("-"),
+    };
+    let fault = &config["fault"];
+    let fault = match fault["key"].as_str() {
+        Some(key) => format!("{key}: {}", fault["problem"].as_str().unwrap_or_default()),
+        None => String::new(),
+    };
+    let text = |value: &Value| value.as_str().unwrap_or("-").escape_debug().to_string();
+    [
+        text(&client["client"]),
+        status.to_owned(),
+        text(&client["state"]["phase"]),
+        client["backlog"]["pending"].to_string(),
+        client["backlog"]["dead"].to_string(),
+        text(&config["value"]["webhook"]),
+        fault,
+    ]
+}
+
+fn print(rows: &[[String; 7]]) -> std::io::Result<()> {
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
+    let widths: Vec<_> = (0..COLUMNS.len()).map(width).collect();
+    for row in rows {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        if output::line(cells.collect::<Vec<_>>().join("  ").trim_end())?.is_break() {
+            break;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,35 @@
+//! `dispatcher run`: the service.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::logging;
+use crate::app;
+use crate::settings::{Settings, Sources};
+
+/// Options of the service.
+#[derive(Debug, Args)]
+pub(super) struct RunOptions {
+    /// A settings file (TOML; config/default.toml lists all keys). Wins over DISPATCHER_CONFIG
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+/// Runs the service until it is told to stop.
+pub(super) async fn run(options: RunOptions) -> anyhow::Result<()> {
+    let settings = Settings::load(&Sources::of_process(options.config))?;
+    logging::start(&settings.log.filter);
+    // Every webhook connection is a descriptor.
+    match rlimit::increase_nofile_limit(u64::MAX) {
+        Ok(limit) => log::debug!("open files limit={limit}"),
+        Err(err) => log::warn!("the limit of open files stays as it is err={err}"),
+    }
+    if settings.api.admin_token.is_none() && !settings.api.host.is_loopback() {
+        log::warn!(
+            "no admin token is set: the api answers this machine only though it listens on {}",
+            settings.api.address()
+        );
+    }
+    app::run(settings).await
+}

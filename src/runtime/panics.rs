@@ -1,0 +1,110 @@
+//! Catches panics, and knows where they happened.
+
+use std::{
+    backtrace::{Backtrace, BacktraceStatus},
+    cell::{Cell, RefCell},
+    panic::{self, AssertUnwindSafe},
+    sync::Once,
+};
+
+/// Longest text of a panic that is kept, in characters: it goes into the log and onto the dashboard.
+const MAX_TEXT: usize = 300;
+
+/// Why an actor broke.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Cause {
+    /// One line, bounded.
+    pub(super) message: String,
+    /// `file:line`; empty when there is none.
+    pub(super) place: String,
+}
+
+impl Cause {
+    /// Control characters become spaces, so that the text stays one line of a log.
+    pub(super) fn new(message: &str, place: String) -> Self {
+        let clean = |c: char| if c.is_control() { ' ' } else { c };
+        Self { message: message.chars().take(MAX_TEXT).map(clean).collect(), place }
+    }
+}
+
+thread_local! {
+    /// Whether a panic on this thread will be caught, and logged, by [`caught`].
+    static WATCHED: Cell<bool> = const { Cell::new(false) };
+    static LAST: RefCell<Option<(String, Backtrace)>> = const { RefCell::new(None) };
+}
+
+/// Installs the hook that notes places, once in a process.
+pub(super) fn install_hook() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let previous = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            // Nothing in here may panic: that would abort the process.
+            if !WATCHED.try_with(Cell::get).unwrap_or(false) {
+                return previous(info);
+            }
+            let place = info.location().map(|at| format!("{}:{}", at.file(), at.line())).unwrap_or_default();
+            let last = (place, Backtrace::capture());
+            let _ = LAST.try_with(|slot| slot.try_borrow_mut().map(|mut slot| *slot = Some(last)));
+        }));
+    });
+}
+
+/// Does the work; a panic in it becomes an error.
+///
+/// The caller sees to it that what the work may have left half done is not used before it is set right.
+pub(super) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Cause> {
+    LAST.set(None); // what a panic that somebody else caught has left
+    let outer = WATCHED.replace(true);
+    let result = panic::catch_unwind(AssertUnwindSafe(work));
+    WATCHED.set(outer);
+    result.map_err(|payload| {
+        let text = match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
+            (Some(text), _) => text,
+            (_, Some(text)) => text.as_str(),
+            _ => "a panic without text",
+        };
+        let (place, backtrace) = LAST.take().unwrap_or((String::new(), Backtrace::disabled()));
+        if backtrace.status() == BacktraceStatus::Captured {
+            log::error!("backtrace of the panic at {place}:\n{backtrace}");
+        }
+        Cause::new(text, place)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_text_and_place() {
+        install_hook();
+        let cause = caught(|| panic!("number {}", 7)).unwrap_err();
+        assert_eq!(cause.message, "number 7");
+        assert_eq!(cause.place, format!("{}:{}", file!(), line!() - 2));
+    }
+
+    #[test]
+    fn a_text_is_one_bounded_line() {
+        let cause = caught(|| panic!("a\nb\u{1b}[31m{}", "x".repeat(10_000))).unwrap_err();
+        assert!(cause.message.starts_with("a b [31mxx"));
+        assert_eq!(cause.message.chars().count(), MAX_TEXT);
+    }
+
+    #[test]
+    fn a_payload_that_is_no_text_is_said_to_be_none() {
+        assert_eq!(caught(|| panic::panic_any(7_u8)).unwrap_err().message, "a panic without text");
+    }
+
+    #[test]
+    fn an_older_place_is_not_taken_for_a_new_one() {
+        install_hook();
+        caught(|| {
+            // Caught inside: its place must not stick to the next one, which has none.
+            let _ = panic::catch_unwind(|| panic!("inner"));
+        })
+        .unwrap();
+        let cause = caught(|| panic::resume_unwind(Box::new("outer"))).unwrap_err();
+        assert_eq!((cause.message.as_str(), cause.place.as_str()), ("outer", ""));
+    }
+}

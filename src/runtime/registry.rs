@@ -1,0 +1,58 @@
+//! All actors, for those who show them.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
+
+use super::{
+    cell::{ActorStatus, Cell},
+    lock,
+};
+
+/// The cells of all actors by kind and id. A clone is the same registry.
+///
+/// Reading goes to the cells and never through a mailbox, so that a stuck actor is shown like any other.
+#[derive(Clone, Default)]
+pub struct Registry(Arc<Mutex<BTreeMap<&'static str, Kind>>>);
+
+#[derive(Default)]
+struct Kind {
+    restarts: u64,
+    cells: BTreeMap<Arc<str>, Cell>,
+}
+
+impl Registry {
+    /// The state of every actor, by kind and id.
+    pub fn list(&self) -> Vec<ActorStatus> {
+        let cells: Vec<Cell> = lock(&self.0).values().flat_map(|kind| kind.cells.values()).cloned().collect();
+        cells.iter().map(Cell::status).collect()
+    }
+
+    /// The cell of one actor.
+    pub fn get(&self, kind: &str, id: &str) -> Option<Cell> {
+        lock(&self.0).get(kind)?.cells.get(id).cloned()
+    }
+
+    /// Takes an actor off the list whose life is over or that was asked to stop; false when there is none.
+    pub fn forget(&self, kind: &str, id: &str) -> bool {
+        let mut kinds = lock(&self.0);
+        let Some(kind) = kinds.get_mut(kind) else { return false };
+        let over = kind.cells.get(id).is_some_and(|cell| !cell.is_alive() || cell.is_stop_asked());
+        over && kind.cells.remove(id).is_some()
+    }
+
+    /// Restarts of all actors of each kind that ever was, those that were forgotten included.
+    pub fn restart_totals(&self) -> BTreeMap<&'static str, u64> {
+        lock(&self.0).iter().map(|(name, kind)| (*name, kind.restarts)).collect()
+    }
+
+    /// Takes the place of an older actor of the same kind and id.
+    pub(super) fn insert(&self, cell: Cell) {
+        lock(&self.0).entry(cell.kind()).or_default().cells.insert(cell.id().into(), cell);
+    }
+
+    pub(super) fn count_restart(&self, kind: &'static str) {
+        lock(&self.0).entry(kind).or_default().restarts += 1;
+    }
+}

@@ -1,0 +1,93 @@
+//! The environment variables that are settings: the platform's names and our own.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use super::SettingsError;
+use crate::domain::config::Secret;
+
+/// Environment variables by name, so that no test has to touch the process.
+pub type Environment = HashMap<String, String>;
+
+/// An environment variable and the key that it sets.
+pub(super) struct Variable {
+    pub(super) name: &'static str,
+    pub(super) key: &'static str,
+    /// Its value is never shown, and `<name>_FILE` may name a file that holds it.
+    pub(super) secret: bool,
+}
+
+const fn plain(name: &'static str, key: &'static str) -> Variable {
+    Variable { name, key, secret: false }
+}
+
+const fn secret(name: &'static str, key: &'static str) -> Variable {
+    Variable { name, key, secret: true }
+}
+
+const ADMIN_TOKEN: Variable = secret("DISPATCHER_ADMIN_TOKEN", "api.admin_token");
+
+/// Each variable stands beside its key in `config/default.toml` too.
+pub(super) const VARIABLES: &[Variable] = &[
+    plain("DISPATCHER_MODE", "mode"),
+    plain("DISPATCHER_DATA_DIR", "data_dir"),
+    plain("DISPATCHER_API_HOST", "api.host"),
+    plain("DISPATCHER_API_PORT", "api.port"),
+    ADMIN_TOKEN,
+    plain("DISPATCHER_SOURCE_PREFIX", "source.prefix"),
+    plain("DISPATCHER_SIGNAL_COLLECTION", "source.signal_collections"),
+    plain("DISPATCHER_CONSUMER_GROUP_ID", "source.group"),
+    plain("MONGO_PREFIX", "mongo.prefix"),
+    plain("DISPATCHER_RETRY_BASE", "retry.base"),
+    plain("DISPATCHER_EGRESS_ALLOW", "egress.allow"),
+    plain("DISPATCHER_TLS_CA_FILE", "tls.ca_file"),
+    plain("DISPATCHER_STOP_IN_FLIGHT", "stop.in_flight"),
+    plain("RUST_LOG", "log.filter"),
+];
+
+/// The variables that imply cluster mode.
+pub(super) const CLUSTER_VARIABLES: &[&str] = &["KAFKA_HOST", "KAFKA_BROKERS"];
+
+/// A variable that is set and not empty.
+pub(super) fn get<'a>(environment: &'a Environment, name: &str) -> Option<&'a str> {
+    environment.get(name).map(String::as_str).filter(|value| !value.is_empty())
+}
+
+impl Variable {
+    /// Its value and the name of what gave it: the variable itself, or its `_FILE` twin.
+    pub(super) fn read(&self, environment: &Environment) -> Result<Option<(String, String)>, SettingsError> {
+        let direct = get(environment, self.name);
+        let twin = format!("{}_FILE", self.name);
+        let file = if self.secret { get(environment, &twin) } else { None };
+        match (direct, file) {
+            (Some(_), Some(_)) => {
+                Err(SettingsError::new(self.key, format!("both {} and {twin} are set: keep one", self.name)))
+            }
+            (Some(value), None) => Ok(Some((value.to_owned(), self.name.to_owned()))),
+            (None, Some(path)) => match read_secret(Path::new(path)) {
+                Ok(value) => Ok(Some((value, twin))),
+                Err(problem) => Err(SettingsError::new(self.key, problem).set_in(twin)),
+            },
+            (None, None) => Ok(None),
+        }
+    }
+}
+
+/// The secret in a file, without the line end that editors add.
+fn read_secret(path: &Path) -> Result<String, String> {
+    let text =
+        std::fs::read_to_string(path).map_err(|err| format!("cannot read {}: {err}", path.display()))?;
+    let secret = text.trim_end_matches(['\r', '\n']);
+    if secret.is_empty() {
+        return Err(format!("{} is empty", path.display()));
+    }
+    Ok(secret.to_owned())
+}
+
+/// The admin token of the environment, for commands that talk to a running service.
+///
+/// # Errors
+/// When its file cannot be read, or the variable and the file are both given.
+pub fn admin_token(environment: &Environment) -> Result<Option<Secret>, SettingsError> {
+    Ok(ADMIN_TOKEN.read(environment)?.map(|(token, _)| Secret::new(token)))
+}

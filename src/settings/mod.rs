@@ -1,0 +1,227 @@
+//! All settings, typed. `config/default.toml` lists every key; [`load`] reads the layers above it.
+
+mod check;
+mod environment;
+mod error;
+mod load;
+mod values;
+
+#[cfg(test)]
+mod tests;
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+pub use environment::{Environment, admin_token};
+pub use error::SettingsError;
+pub use load::Sources;
+
+use crate::backends::http::EgressRule;
+use crate::domain::config::Secret;
+
+/// The settings of one process.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// Which stores are used.
+    pub mode: Mode,
+    /// Where embedded mode keeps its file.
+    pub data_dir: PathBuf,
+    /// The HTTP API.
+    pub api: Api,
+    /// The source stream.
+    pub source: Source,
+    /// The platform's databases.
+    pub mongo: Mongo,
+    /// Who gets what.
+    pub routing: Routing,
+    /// The transfer log.
+    pub transfer: TransferLog,
+    /// Delivery to webhooks.
+    pub delivery: Delivery,
+    /// When a failed delivery is tried again.
+    pub retry: Retry,
+    /// Where webhooks may point to.
+    pub egress: Egress,
+    /// TLS to webhooks.
+    pub tls: Tls,
+    /// Stopping.
+    pub stop: Stop,
+    /// Logging.
+    pub log: Log,
+}
+
+/// Which stores are used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// One SQLite file.
+    Embedded,
+    /// Kafka, MongoDB, PostgreSQL, Redis.
+    Cluster,
+}
+
+impl Mode {
+    /// The word in the settings.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Embedded => "embedded",
+            Self::Cluster => "cluster",
+        }
+    }
+}
+
+/// The HTTP API.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Api {
+    /// The address it listens on.
+    pub host: IpAddr,
+    /// The port; 0 takes a free one.
+    pub port: u16,
+    /// What admin requests must carry; without one only this machine is answered.
+    #[serde(deserialize_with = "values::optional_secret")]
+    pub admin_token: Option<Secret>,
+}
+
+impl Api {
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        SocketAddr::new(self.host, self.port)
+    }
+}
+
+/// The source stream.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Source {
+    /// Topics are `<prefix>.<db>.<collection>`.
+    pub prefix: String,
+    /// `<collection>` or `<db>.<collection>` of Debezium's signals.
+    pub signal_collections: Vec<String>,
+    /// The name under which the place in the stream is kept.
+    pub group: String,
+}
+
+impl Source {
+    /// The name under which the place in the transfer log is kept.
+    pub fn transfer_group(&self) -> String {
+        format!("{}-transfer", self.group)
+    }
+}
+
+/// The platform's databases.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mongo {
+    /// Databases are `<prefix>-<name>`.
+    pub prefix: String,
+}
+
+/// Who gets what.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Routing {
+    /// Whether a client that is taken off a document gets a delete.
+    pub revoke: bool,
+}
+
+/// The transfer log.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TransferLog {
+    /// Partitions, when it is created.
+    pub partitions: u32,
+    /// How long settled records are kept.
+    #[serde(deserialize_with = "values::duration")]
+    pub retention: Duration,
+}
+
+/// Delivery to webhooks.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Delivery {
+    /// Records of one client in memory.
+    pub client_records: usize,
+    /// Bytes of one client in memory.
+    #[serde(deserialize_with = "values::size")]
+    pub client_bytes: usize,
+    /// Bytes of all clients in memory.
+    #[serde(deserialize_with = "values::size")]
+    pub total_bytes: usize,
+    /// Unsettled transfers of one partition.
+    pub unsettled_per_partition: usize,
+    /// When a request in flight gets a row.
+    #[serde(deserialize_with = "values::duration")]
+    pub insurance_after: Duration,
+    /// When a client without work is retired.
+    #[serde(deserialize_with = "values::duration")]
+    pub idle_after: Duration,
+    /// Threads; 0: one a core.
+    pub threads: usize,
+    /// To connect, with the TLS handshake.
+    #[serde(deserialize_with = "values::duration")]
+    pub connect_timeout: Duration,
+    /// The whole request, where the client's config does not say.
+    #[serde(deserialize_with = "values::duration")]
+    pub timeout: Duration,
+    /// How much of an answer is read.
+    #[serde(deserialize_with = "values::size")]
+    pub answer_bytes: usize,
+}
+
+/// When a failed delivery is tried again.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Retry {
+    /// After the first failure.
+    #[serde(deserialize_with = "values::duration")]
+    pub base: Duration,
+    /// What each wait is multiplied with.
+    pub factor: f64,
+    /// The longest wait.
+    #[serde(deserialize_with = "values::duration")]
+    pub cap: Duration,
+    /// The part of itself by which a wait is moved at most, either way.
+    pub jitter: f64,
+    /// Failures of the payload class before a payload is dead.
+    pub payload_attempts: u32,
+}
+
+/// Where webhooks may point to.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Egress {
+    /// What is allowed although it is private.
+    #[serde(deserialize_with = "values::egress_rule")]
+    pub allow: EgressRule,
+}
+
+/// TLS to webhooks.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tls {
+    /// Certificate authorities besides the public ones, PEM.
+    #[serde(deserialize_with = "values::optional_path")]
+    pub ca_file: Option<PathBuf>,
+}
+
+/// Stopping.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stop {
+    /// How long requests on the wire may take to end.
+    #[serde(deserialize_with = "values::duration")]
+    pub in_flight: Duration,
+}
+
+/// Logging.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Log {
+    /// In the syntax of `RUST_LOG`.
+    pub filter: String,
+}

@@ -1,0 +1,177 @@
+use std::time::Duration;
+
+use super::environment::VARIABLES;
+use super::*;
+
+fn sources(file: Option<&std::path::Path>, variables: &[(&str, &str)]) -> Sources {
+    Sources {
+        file: file.map(Into::into),
+        environment: variables.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
+    }
+}
+
+/// The message for a settings file with this text.
+fn mistake_in(text: &str) -> String {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), text).unwrap();
+    let message = Settings::load(&sources(Some(file.path()), &[])).unwrap_err().to_string();
+    message.replace(&file.path().display().to_string(), "FILE")
+}
+
+fn mistake_with(variables: &[(&str, &str)]) -> String {
+    Settings::load(&sources(None, variables)).unwrap_err().to_string()
+}
+
+#[test]
+fn the_defaults_are_the_documented_ones() {
+    let settings = Settings::load(&Sources::default()).unwrap();
+    assert_eq!(settings.mode, Mode::Embedded);
+    assert_eq!(settings.api.address().to_string(), "127.0.0.1:4010");
+    assert!(settings.api.admin_token.is_none());
+    assert_eq!(settings.source.transfer_group(), "dispatcher-transfer");
+    assert_eq!(settings.delivery.total_bytes, 64 << 20);
+    assert_eq!(settings.retry.cap, Duration::from_secs(900));
+    assert_eq!(settings.egress.allow, EgressRule::default());
+}
+
+#[test]
+fn the_environment_wins_over_the_file_and_the_file_over_the_defaults() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(
+        file.path(),
+        "[api]\nport = 1\nhost = \"::1\"\n[delivery]\nclient_bytes = 4096\n[retry]\nfactor = 3\n",
+    )
+    .unwrap();
+    let variables = [
+        ("DISPATCHER_CONFIG", file.path().to_str().unwrap()),
+        ("DISPATCHER_API_PORT", "2"),
+        ("DISPATCHER_EGRESS_ALLOW", "127.0.0.0/8, *.internal,"),
+        ("DISPATCHER_RETRY_BASE", ""),
+        ("SOMETHING_ELSE", "x"),
+    ];
+    let settings = Settings::load(&sources(None, &variables)).unwrap();
+    assert_eq!(settings.api.address().to_string(), "[::1]:2");
+    assert_eq!(settings.delivery.client_bytes, 4096);
+    assert!((settings.retry.factor - 3.0).abs() < f64::EPSILON);
+    assert!(settings.egress.allow.permits("x.internal", "10.0.0.1".parse().unwrap()));
+    assert!(settings.egress.allow.permits("x", "127.0.0.1".parse().unwrap()));
+    assert_eq!(settings.retry.base, Duration::from_secs(5));
+}
+
+#[test]
+fn each_variable_has_its_key_and_is_documented_beside_it() {
+    let defaults = include_str!("../../config/default.toml");
+    for variable in VARIABLES {
+        assert!(defaults.contains(variable.name), "{}", variable.name);
+        let broken = Settings::load(&sources(None, &[(variable.name, "\u{1}")]));
+        // A log filter is read by the logger, a folder may have any name.
+        let free = ["log.filter", "data_dir", "source.signal_collections"].contains(&variable.key);
+        match broken {
+            Err(err) => assert_eq!(err.key().split('[').next(), Some(variable.key), "{err}"),
+            Ok(_) => assert!(free, "{}", variable.name),
+        }
+    }
+}
+
+#[test]
+fn a_mistake_in_the_file_is_one_line_with_the_key() {
+    for (text, message) in [
+        ("[api]\nprot = 1", "api.prot: there is no such key (set in FILE)"),
+        ("[appi]", "appi: there is no such key (set in FILE)"),
+        ("api = 3", "api: expected a section, found a whole number (set in FILE)"),
+        ("[api]\nport = \"x\"", "api.port: expected a whole number, found a string (set in FILE)"),
+        ("[api]\nport = true", "api.port: expected a whole number, found true or false (set in FILE)"),
+        ("[api]\nport = 70000", "api.port: is out of range (set in FILE)"),
+        ("[api]\nhost = \"here\"", "api.host: invalid IP address syntax (set in FILE)"),
+        (
+            "[api]\nadmin_token = \"a b\"",
+            "api.admin_token: only visible ASCII characters without spaces fit into a header (set in FILE)",
+        ),
+        ("mode = \"both\"", "mode: expected auto, embedded or cluster, found \"both\" (set in FILE)"),
+        (
+            "[retry]\nbase = \"soon\"",
+            "retry.base: \"soon\" is no duration (write 500ms, 5s, 15min or 3d) (set in FILE)",
+        ),
+        ("[retry]\nbase = 5", "retry.base: expected a string, found a whole number (set in FILE)"),
+        ("[retry]\njitter = 1.5", "retry.jitter: must be 0 to 0.9 (set in FILE)"),
+        ("[retry]\ncap = \"1s\"", "retry.cap: must not be below retry.base (set in FILE)"),
+        ("[transfer]\npartitions = 0", "transfer.partitions: must be 1 to 1024 (set in FILE)"),
+        ("[delivery]\ntimeout = \"2min\"", "delivery.timeout: must be 1s to 1m (set in FILE)"),
+        (
+            "[delivery]\ntotal_bytes = \"8MB\"",
+            "delivery.total_bytes: \"8MB\" is no size (write 16KiB, 8MiB or 1GiB) (set in FILE)",
+        ),
+        (
+            "[egress]\nallow = [\"10.0.0.0/8\", \"10.0.0.0/99\"]",
+            "egress.allow: \"10.0.0.0/99\" is no network (10.0.0.0/8), address, name or *.name (set in FILE)",
+        ),
+        ("[egress]\nallow = [1]", "egress.allow[0]: expected a string (set in FILE)"),
+        (
+            "[tls]\nca_file = \"/nowhere/ca.pem\"",
+            "tls.ca_file: cannot read /nowhere/ca.pem: No such file or directory (os error 2) (set in FILE)",
+        ),
+    ] {
+        assert_eq!(mistake_in(text), message);
+    }
+}
+
+#[test]
+fn a_broken_file_is_named_without_showing_its_lines() {
+    let message = mistake_in("[api]\nadmin_token = \"hunter2\n");
+    assert!(message.starts_with("FILE: TOML parse error at line 2"), "{message}");
+    assert!(!message.contains("hunter2") && !message.contains('\n'), "{message}");
+}
+
+#[test]
+fn a_mistake_in_the_environment_names_the_variable() {
+    for (variables, message) in [
+        (
+            &[("DISPATCHER_API_PORT", "x")][..],
+            "api.port: expected a whole number, found \"x\" (set in DISPATCHER_API_PORT)",
+        ),
+        (
+            &[("DISPATCHER_EGRESS_ALLOW", "10.0.0.0/8,/")],
+            "egress.allow: \"/\" is no network (10.0.0.0/8), address, name or *.name (set in DISPATCHER_EGRESS_ALLOW)",
+        ),
+        (
+            &[("DISPATCHER_CONFIG", "/nowhere.toml")],
+            "DISPATCHER_CONFIG: cannot read /nowhere.toml: No such file or directory (os error 2)",
+        ),
+        (
+            &[("DISPATCHER_ADMIN_TOKEN", "a"), ("DISPATCHER_ADMIN_TOKEN_FILE", "/x")],
+            "api.admin_token: both DISPATCHER_ADMIN_TOKEN and DISPATCHER_ADMIN_TOKEN_FILE are set: keep one",
+        ),
+        (
+            &[("DISPATCHER_ADMIN_TOKEN_FILE", "/nowhere")],
+            "api.admin_token: cannot read /nowhere: No such file or directory (os error 2) (set in DISPATCHER_ADMIN_TOKEN_FILE)",
+        ),
+        (
+            &[("KAFKA_HOST", "broker")],
+            "DISPATCHER_MODE: cluster mode is not in this build yet: KAFKA_HOST is set; DISPATCHER_MODE=embedded overrules it",
+        ),
+        (
+            &[("DISPATCHER_MODE", "cluster")],
+            "DISPATCHER_MODE: cluster mode is not in this build yet: say embedded, or leave it out",
+        ),
+    ] {
+        assert_eq!(mistake_with(variables), message);
+    }
+    assert!(
+        Settings::load(&sources(None, &[("KAFKA_HOST", "broker"), ("DISPATCHER_MODE", "embedded")])).is_ok()
+    );
+}
+
+#[test]
+fn a_secret_is_read_from_its_file_and_never_shown() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "hunter2\n").unwrap();
+    let path = file.path().to_str().unwrap();
+    let settings = Settings::load(&sources(None, &[("DISPATCHER_ADMIN_TOKEN_FILE", path)])).unwrap();
+    assert_eq!(settings.api.admin_token.as_ref().unwrap().expose(), "hunter2");
+    assert!(!format!("{settings:?}").contains("hunter2"));
+
+    std::fs::write(file.path(), "\n").unwrap();
+    assert!(mistake_with(&[("DISPATCHER_ADMIN_TOKEN_FILE", path)]).contains("is empty"));
+    let message = mistake_with(&[("DISPATCHER_ADMIN_TOKEN", "hunter 2")]);
+    assert!(!message.contains("hunter"), "{message}");
+}

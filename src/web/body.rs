@@ -1,0 +1,55 @@
+//! Reads a request's body within bounds of size and time.
+
+use std::time::Duration;
+
+use actix_web::http::{StatusCode, header};
+use actix_web::{HttpRequest, web};
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt;
+
+use super::problem::Problem;
+
+/// How long a body may take to arrive.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The length that the request announces, when it does.
+pub(super) fn announced(request: &HttpRequest) -> Option<usize> {
+    request.headers().get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+/// Reads the body, at most `limit` bytes.
+pub(super) async fn read(
+    request: &HttpRequest,
+    mut payload: web::Payload,
+    limit: usize,
+) -> Result<Bytes, Problem> {
+    let too_large = || {
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, format!("at most {limit} bytes a request"))
+            .with("limit", limit)
+    };
+    let encoding = request.headers().get(header::CONTENT_ENCODING);
+    if encoding.is_some_and(|encoding| encoding != "identity") {
+        return Err(Problem::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "send the body without content-encoding",
+        ));
+    }
+    let announced = announced(request);
+    if announced.is_some_and(|length| length > limit) {
+        return Err(too_large());
+    }
+    let whole = async {
+        let mut body = BytesMut::with_capacity(announced.unwrap_or_default());
+        while let Some(chunk) = payload.next().await {
+            let chunk = chunk.map_err(|_| Problem::bad_request("the body broke off"))?;
+            if body.len() + chunk.len() > limit {
+                return Err(too_large());
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body.freeze())
+    };
+    tokio::time::timeout(TIMEOUT, whole)
+        .await
+        .map_err(|_| Problem::new(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time"))?
+}

@@ -1,0 +1,106 @@
+//! Errors as problem documents (RFC 9457).
+
+use std::fmt;
+use std::future::Future;
+use std::time::Duration;
+
+use actix_web::http::{StatusCode, header};
+use actix_web::{HttpResponse, ResponseError};
+use serde_json::{Map, Value};
+
+use crate::ports::{StoreError, StoreResult};
+
+/// How long a store may take to answer a request.
+const STORE_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// An error answer.
+#[derive(Debug)]
+pub(super) struct Problem {
+    status: StatusCode,
+    detail: String,
+    members: Map<String, Value>,
+    headers: Vec<(header::HeaderName, String)>,
+}
+
+impl Problem {
+    /// A problem with this status; `detail` is for people and holds no secret.
+    pub(super) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
+        Self { status, detail: detail.into(), members: Map::new(), headers: Vec::new() }
+    }
+
+    pub(super) fn bad_request(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, detail)
+    }
+
+    /// It may work later.
+    pub(super) fn unavailable(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, detail).header(header::RETRY_AFTER, "5")
+    }
+
+    /// Adds a member for programs.
+    pub(super) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.members.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// Adds a header.
+    pub(super) fn header(mut self, name: header::HeaderName, value: impl Into<String>) -> Self {
+        self.headers.push((name, value.into()));
+        self
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.status, self.detail)
+    }
+}
+
+impl ResponseError for Problem {
+    fn status_code(&self) -> StatusCode {
+        self.status
+    }
+
+    fn error_response(&self) -> HttpResponse {
+        let mut document = Map::new();
+        document.insert("type".into(), "about:blank".into());
+        document.insert("title".into(), self.status.canonical_reason().unwrap_or("Error").into());
+        document.insert("status".into(), self.status.as_u16().into());
+        document.insert("detail".into(), self.detail.as_str().into());
+        document.extend(self.members.clone());
+        let mut response = HttpResponse::build(self.status);
+        response.content_type("application/problem+json");
+        for (name, value) in &self.headers {
+            response.insert_header((name, value.as_str()));
+        }
+        response.body(Value::Object(document).to_string())
+    }
+}
+
+pub(super) fn not_found(detail: &str) -> HttpResponse {
+    Problem::new(StatusCode::NOT_FOUND, detail).error_response()
+}
+
+pub(super) fn method_not_allowed(methods: &str) -> HttpResponse {
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, format!("allowed here: {methods}"))
+        .header(header::ALLOW, methods)
+        .error_response()
+}
+
+/// Asks a store, for a bounded time.
+pub(super) async fn ask<T>(answer: impl Future<Output = StoreResult<T>>) -> Result<T, Problem> {
+    match tokio::time::timeout(STORE_TIMEOUT, answer).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(err @ StoreError::Refused(_))) => {
+            Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, err.to_string()))
+        }
+        Ok(Err(err)) => {
+            log::warn!("a request could not be served err={err}");
+            Err(Problem::unavailable(err.to_string()))
+        }
+        Err(_) => {
+            log::warn!("a request could not be served err=store timed out");
+            Err(Problem::unavailable("the store did not answer in time"))
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! The ports, in memory.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::Mutex;
+
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, ready};
+
+use crate::domain::client_state::ClientState;
+use crate::domain::config::{ClientId, Status, read_value};
+use crate::domain::stash::{Backlog, Claim, StashCheck, StashRow};
+use crate::domain::transfer::{DocumentHash, EventId, Sequence, SourcePosition};
+use crate::ports::client_configs::{ClientConfigs, ConfigHint, Put, StoredConfig};
+use crate::ports::client_states::ClientStates;
+use crate::ports::clock::Clock;
+use crate::ports::event_log::{
+    BatchLimits, DeadLetter, EventLog, NewRecord, SourceConsumer, TransferConsumer,
+};
+use crate::ports::stash::{DrainLease, Ownership, Stash, StashBatch};
+use crate::ports::{StoreError, StoreResult};
+
+fn done<'a, T: Send + 'a>(value: T) -> BoxFuture<'a, StoreResult<T>> {
+    ready(Ok(value)).boxed()
+}
+
+/// The HTTP side has no business with this.
+fn refuse<'a, T: Send + 'a>() -> BoxFuture<'a, StoreResult<T>> {
+    ready(Err(StoreError::Refused("not for the http side".into()))).boxed()
+}
+
+#[derive(Default)]
+pub(super) struct FakeLog {
+    pub(super) records: Mutex<Vec<NewRecord>>,
+    pub(super) letters: Mutex<Vec<(i64, DeadLetter)>>,
+    pub(super) failure: Mutex<Option<StoreError>>,
+}
+
+impl EventLog for FakeLog {
+    fn append(&self, records: Vec<NewRecord>) -> BoxFuture<'_, StoreResult<Vec<SourcePosition>>> {
+        if let Some(err) = self.failure.lock().unwrap().clone() {
+            return ready(Err(err)).boxed();
+        }
+        let mut log = self.records.lock().unwrap();
+        let positions = records
+            .iter()
+            .zip(log.len() as i64..)
+            .map(|(record, offset)| SourcePosition { topic: record.topic.clone(), partition: 0, offset })
+            .collect();
+        log.extend(records);
+        done(positions)
+    }
+
+    fn partitions(&self) -> u32 {
+        12
+    }
+
+    fn incarnation(&self) -> u32 {
+        1
+    }
+
+    fn source(&self, _: &str, _: BatchLimits) -> BoxFuture<'_, StoreResult<Arc<dyn SourceConsumer>>> {
+        refuse()
+    }
+
+    fn transfers(&self, _: &str, _: BatchLimits) -> BoxFuture<'_, StoreResult<Arc<dyn TransferConsumer>>> {
+        refuse()
+    }
+
+    fn dead_letters(&self, after: i64, limit: usize) -> BoxFuture<'_, StoreResult<Vec<(i64, DeadLetter)>>> {
+        let letters = self.letters.lock().unwrap();
+        done(letters.iter().filter(|(id, _)| *id > after).take(limit).cloned().collect())
+    }
+}
+
+#[derive(Default)]
+pub(super) struct FakeConfigs(pub(super) Mutex<BTreeMap<ClientId, StoredConfig>>);
+
+impl ClientConfigs for FakeConfigs {
+    fn load(&self) -> BoxFuture<'_, StoreResult<Vec<StoredConfig>>> {
+        done(self.0.lock().unwrap().values().cloned().collect())
+    }
+
+    fn get<'a>(&'a self, client: &'a ClientId) -> BoxFuture<'a, StoreResult<Option<StoredConfig>>> {
+        done(self.0.lock().unwrap().get(client).cloned())
+    }
+
+    fn put<'a>(
+        &'a self,
+        client: &'a ClientId,
+        status: Status,
+        value: String,
+        now_ms: i64,
+    ) -> BoxFuture<'a, StoreResult<Put>> {
+        let mut configs = self.0.lock().unwrap();
+        let old = configs.get(client);
+        let version = old.map_or(1, |old| old.config.version + 1);
+        let put = if old.is_some_and(|old| !old.config.deleted) { Put::Replaced } else { Put::Created };
+        let config = Arc::new(read_value(client, status, false, version, now_ms, None, &value));
+        configs.insert(client.clone(), StoredConfig { config, value });
+        done(put)
+    }
+
+    fn delete<'a>(&'a self, client: &'a ClientId, now_ms: i64) -> BoxFuture<'a, StoreResult<bool>> {
+        let mut configs = self.0.lock().unwrap();
+        let Some(stored) = configs.get_mut(client).filter(|stored| !stored.config.deleted) else {
+            return done(false);
+        };
+        let mut config = (*stored.config).clone();
+        config.deleted = true;
+        config.updated_at_ms = now_ms;
+        stored.config = Arc::new(config);
+        done(true)
+    }
+
+    fn changed(&self, _: ConfigHint) -> BoxFuture<'_, StoreResult<Option<ClientId>>> {
+        refuse()
+    }
+}
+
+#[derive(Default)]
+pub(super) struct FakeStash(pub(super) Mutex<BTreeMap<ClientId, Backlog>>);
+
+impl Stash for FakeStash {
+    fn take_ownership(&self, _: u32, _: u32) -> BoxFuture<'_, StoreResult<Ownership>> {
+        refuse()
+    }
+
+    fn committed(&self, _: Ownership, _: i64) -> BoxFuture<'_, StoreResult<()>> {
+        refuse()
+    }
+
+    fn apply(&self, _: Vec<StashBatch>) -> BoxFuture<'_, StoreResult<Vec<StoreResult<()>>>> {
+        refuse()
+    }
+
+    fn check<'a>(
+        &'a self,
+        _: &'a ClientId,
+        _: Vec<DocumentHash>,
+        _: Vec<EventId>,
+    ) -> BoxFuture<'a, StoreResult<StashCheck>> {
+        refuse()
+    }
+
+    fn lease_drain<'a>(
+        &'a self,
+        _: &'a ClientId,
+        _: Ownership,
+        _: Option<i64>,
+        _: i64,
+        _: i64,
+    ) -> BoxFuture<'a, StoreResult<DrainLease>> {
+        refuse()
+    }
+
+    fn release_drain<'a>(&'a self, _: &'a ClientId, _: i64) -> BoxFuture<'a, StoreResult<()>> {
+        refuse()
+    }
+
+    fn drainable<'a>(
+        &'a self,
+        _: &'a ClientId,
+        _: Option<Sequence>,
+        _: (i64, Claim),
+        _: usize,
+        _: usize,
+    ) -> BoxFuture<'a, StoreResult<Vec<StashRow>>> {
+        refuse()
+    }
+
+    fn backlog<'a>(&'a self, client: &'a ClientId) -> BoxFuture<'a, StoreResult<Backlog>> {
+        done(self.0.lock().unwrap().get(client).copied().unwrap_or_default())
+    }
+
+    fn backlogs(&self) -> BoxFuture<'_, StoreResult<Vec<(ClientId, Backlog)>>> {
+        done(self.0.lock().unwrap().iter().map(|(client, backlog)| (client.clone(), *backlog)).collect())
+    }
+
+    fn bury<'a>(&'a self, _: &'a ClientId, _: Ownership, _: &'a str) -> BoxFuture<'a, StoreResult<u64>> {
+        refuse()
+    }
+}
+
+#[derive(Default)]
+pub(super) struct FakeStates(pub(super) Mutex<BTreeMap<ClientId, ClientState>>);
+
+impl ClientStates for FakeStates {
+    fn get<'a>(&'a self, client: &'a ClientId) -> BoxFuture<'a, StoreResult<Option<ClientState>>> {
+        done(self.0.lock().unwrap().get(client).cloned())
+    }
+
+    fn list(&self) -> BoxFuture<'_, StoreResult<Vec<(ClientId, ClientState)>>> {
+        done(self.0.lock().unwrap().iter().map(|(client, state)| (client.clone(), state.clone())).collect())
+    }
+
+    fn put<'a>(&'a self, _: &'a ClientId, _: ClientState) -> BoxFuture<'a, StoreResult<()>> {
+        refuse()
+    }
+}
+
+pub(super) struct FixedClock;
+
+impl Clock for FixedClock {
+    fn now_ms(&self) -> i64 {
+        1_764_435_600_000
+    }
+}
