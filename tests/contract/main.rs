@@ -1,5 +1,6 @@
 //! What every backend of a port must do. Each file is the contract of one port, written against its trait alone; each
 //! backend at the end runs all of them.
+#![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
 
 mod client_configs;
 mod client_states;
@@ -65,7 +66,7 @@ mod embedded {
             burying_leaves_nothing_pending,
             a_backlog_is_counted,
             the_next_attempt_is_the_earliest_that_is_set,
-        a_held_document_is_left_out,
+            a_held_document_is_left_out,
             rows_outlive_a_restart,
         ],
         client_configs: [

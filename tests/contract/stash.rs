@@ -14,10 +14,10 @@ use crate::fixture::{Backend, Stores, client, new_transfer, transfer};
 const ALL: usize = 1_000;
 const NO_BYTE_LIMIT: usize = usize::MAX;
 
-/// The stash of client `a`, under one owner.
 /// No document is held: it is late, and no claim is ours.
 const NOTHING_HELD: (i64, Claim) = (i64::MAX, Claim(0));
 
+/// The stash of client `a`, under one owner.
 struct Owned {
     stores: Stores,
     owner: Ownership,
@@ -90,7 +90,7 @@ fn delivered(transfer: &Arc<Transfer>) -> StashWrite {
     StashWrite::Delivered { transfer: Arc::clone(transfer) }
 }
 
-pub async fn stashing_twice_is_one_row(backend: &impl Backend) {
+pub(crate) async fn stashing_twice_is_one_row(backend: &impl Backend) {
     let owned = Owned::open(backend).await;
     let change = owned.change("d", 5);
     owned.write(vec![failed(&change, 700)]).await;
@@ -102,7 +102,7 @@ pub async fn stashing_twice_is_one_row(backend: &impl Backend) {
     assert_eq!(owned.backlog().await.pending, 1);
 }
 
-pub async fn a_row_comes_back_as_it_was(backend: &impl Backend) {
+pub(crate) async fn a_row_comes_back_as_it_was(backend: &impl Backend) {
     let owned = Owned::open(backend).await;
     let long = format!("nul\u{0}-{}", "é".repeat(1_500));
     let content = NewTransfer {
@@ -128,7 +128,7 @@ pub async fn a_row_comes_back_as_it_was(backend: &impl Backend) {
     assert!(known.waiting.contains(&change.document_hash) && known.stashed.contains(&change.event_id));
 }
 
-pub async fn only_rows_below_the_committed_offset_are_drained(backend: &impl Backend) {
+pub(crate) async fn only_rows_below_the_committed_offset_are_drained(backend: &impl Backend) {
     let owned = Owned::open(backend).await;
     owned.write([7, 5, 6].map(|offset| waiting(&owned.change("d", offset))).into()).await;
     assert!(owned.offsets().await.is_empty());
@@ -140,7 +140,7 @@ pub async fn only_rows_below_the_committed_offset_are_drained(backend: &impl Bac
     assert_eq!(owned.offsets().await, [5, 6, 7], "the committed offset never goes back");
 }
 
-pub async fn rows_of_an_earlier_log_come_first(backend: &impl Backend) {
+pub(crate) async fn rows_of_an_earlier_log_come_first(backend: &impl Backend) {
     let owned = Owned::open(backend).await;
     let earlier = transfer(owned.incarnation - 1, "a", "d", 900);
     owned.write(vec![waiting(&owned.change("d", 5)), waiting(&earlier)]).await;
@@ -149,7 +149,7 @@ pub async fn rows_of_an_earlier_log_come_first(backend: &impl Backend) {
     assert_eq!(owned.offsets().await, [900, 5]);
 }
 
-pub async fn drained_pages_follow_each_other(backend: &impl Backend) {
+pub(crate) async fn drained_pages_follow_each_other(backend: &impl Backend) {
     let owned = Owned::open(backend).await;
     let large = |offset| {
         let content = NewTransfer { body: Bytes::from(vec![b'x'; 10_000]), ..new_transfer("a", "d", offset) };
@@ -169,7 +169,7 @@ pub async fn drained_pages_follow_each_other(backend: &impl Backend) {
     assert_eq!(page(second.last().copied(), 4, 1).await.len(), 1, "a large one is a page of its own");
 }
 
-pub async fn an_old_owner_is_fenced(backend: &impl Backend) {
+pub(crate) async fn an_old_owner_is_fenced(backend: &impl Backend) {
     let owned = Owned::open(backend).await;
     let new = owned.stash().take_ownership(owned.incarnation, 3).await.unwrap();
     assert!(new.epoch > owned.owner.epoch);
@@ -194,7 +194,7 @@ pub async fn an_old_owner_is_fenced(backend: &impl Backend) {
     assert!(matches!(owned.try_write(batch).await, Err(StoreError::Fenced(_))));
 }
 
-pub async fn a_batch_is_all_or_nothing(backend: &impl Backend) {
+pub(crate) async fn a_batch_is_all_or_nothing(backend: &impl Backend) {
     let owned = Owned::open(backend).await;
     let foreign = transfer(owned.incarnation, "b", "d", 6);
     let batch = owned.batch(vec![waiting(&owned.change("d", 5)), waiting(&foreign)]);
@@ -203,7 +203,7 @@ pub async fn a_batch_is_all_or_nothing(backend: &impl Backend) {
     assert!(owned.offsets().await.is_empty());
 }
 
-pub async fn a_drain_lease_is_of_one(backend: &impl Backend) {
+pub(crate) async fn a_drain_lease_is_of_one(backend: &impl Backend) {
     let owned = Owned::open(backend).await;
     let (stash, a, owner) = (owned.stash(), client("a"), owned.owner);
     let lease = stash.lease_drain(&a, owner, None, 1_000, 500).await.unwrap();
@@ -225,7 +225,7 @@ pub async fn a_drain_lease_is_of_one(backend: &impl Backend) {
     assert!(stash.lease_drain(&client("b"), owner, None, 1_901, 500).await.is_ok());
 }
 
-pub async fn a_lost_lease_cannot_write(backend: &impl Backend) {
+pub(crate) async fn a_lost_lease_cannot_write(backend: &impl Backend) {
     let owned = Owned::open(backend).await;
     let (stash, a) = (owned.stash(), client("a"));
     let change = owned.change("d", 5);
@@ -246,7 +246,7 @@ pub async fn a_lost_lease_cannot_write(backend: &impl Backend) {
     assert!(matches!(owned.try_write(released).await, Err(StoreError::Fenced(_))));
 }
 
-pub async fn check_tells_what_waits(backend: &impl Backend) {
+pub(crate) async fn check_tells_what_waits(backend: &impl Backend) {
     let owned = Owned::open(backend).await;
     let [pending, gone, gone_too, fresh] =
         [("p", 1), ("x", 2), ("x", 3), ("f", 4)].map(|(document, offset)| owned.change(document, offset));
@@ -263,7 +263,7 @@ pub async fn check_tells_what_waits(backend: &impl Backend) {
     assert!(other.waiting.is_empty() && other.dead.is_empty() && other.stashed.is_empty());
 }
 
-pub async fn a_failure_counts_and_frees(backend: &impl Backend) {
+pub(crate) async fn a_failure_counts_and_frees(backend: &impl Backend) {
     let owned = Owned::open(backend).await;
     let change = owned.change("d", 5);
     let claim = Some(Claim(7));
@@ -281,7 +281,7 @@ pub async fn a_failure_counts_and_frees(backend: &impl Backend) {
     assert_eq!(row.claim, None);
 }
 
-pub async fn a_claim_stays_until_it_is_released(backend: &impl Backend) {
+pub(crate) async fn a_claim_stays_until_it_is_released(backend: &impl Backend) {
     let owned = Owned::open(backend).await;
     let change = owned.change("d", 5);
     let claim = Some(Claim(7));
@@ -294,10 +294,10 @@ pub async fn a_claim_stays_until_it_is_released(backend: &impl Backend) {
     assert_eq!((row.claim, row.attempts), (None, 0));
 }
 
-pub async fn a_delivery_supersedes_older_dead_rows_of_its_document(backend: &impl Backend) {
+pub(crate) async fn a_delivery_supersedes_older_dead_rows_of_its_document(backend: &impl Backend) {
     let owned = Owned::open(backend).await;
     let [old, newer, other] =
-        [("d", 5), ("d", 9), ("e", 5)].map(|(document, offset)| owned.change(document, offset));
+        [("d", 5), ("d", 9), ("e", 6)].map(|(document, offset)| owned.change(document, offset));
     let earlier = transfer(owned.incarnation - 1, "a", "d", 900);
     for change in [&old, &newer, &other, &earlier] {
         owned.write(vec![waiting(change), dead(change)]).await;
@@ -316,7 +316,7 @@ pub async fn a_delivery_supersedes_older_dead_rows_of_its_document(backend: &imp
     assert_eq!(owned.backlog().await.dead, 1);
 }
 
-pub async fn a_dead_row_is_not_drained(backend: &impl Backend) {
+pub(crate) async fn a_dead_row_is_not_drained(backend: &impl Backend) {
     let owned = Owned::open(backend).await;
     let (first, second) = (owned.change("d", 5), owned.change("d", 6));
     owned.write(vec![waiting(&first), waiting(&second), dead(&first)]).await;
@@ -331,7 +331,7 @@ pub async fn a_dead_row_is_not_drained(backend: &impl Backend) {
     assert_eq!((backlog.pending, backlog.dead), (1, 1));
 }
 
-pub async fn burying_leaves_nothing_pending(backend: &impl Backend) {
+pub(crate) async fn burying_leaves_nothing_pending(backend: &impl Backend) {
     let owned = Owned::open(backend).await;
     owned.write((0..5).map(|offset| waiting(&owned.change("d", offset))).collect()).await;
     let b = StashBatch {
@@ -345,7 +345,7 @@ pub async fn burying_leaves_nothing_pending(backend: &impl Backend) {
     assert_eq!(owned.stash().backlog(&client("b")).await.unwrap().pending, 1);
 }
 
-pub async fn a_backlog_is_counted(backend: &impl Backend) {
+pub(crate) async fn a_backlog_is_counted(backend: &impl Backend) {
     let owned = Owned::open(backend).await;
     assert_eq!(owned.backlog().await, Backlog::default());
     assert_eq!(owned.stash().backlogs().await.unwrap(), []);
@@ -375,7 +375,7 @@ pub async fn a_backlog_is_counted(backend: &impl Backend) {
     assert_eq!(owned.stash().backlogs().await.unwrap(), []);
 }
 
-pub async fn the_next_attempt_is_the_earliest_that_is_set(backend: &impl Backend) {
+pub(crate) async fn the_next_attempt_is_the_earliest_that_is_set(backend: &impl Backend) {
     let owned = Owned::open(backend).await;
     let (first, behind, other) = (owned.change("d", 5), owned.change("d", 6), owned.change("e", 7));
     owned.write(vec![failed(&first, 800), waiting(&behind), failed(&other, 900)]).await;
@@ -384,7 +384,7 @@ pub async fn the_next_attempt_is_the_earliest_that_is_set(backend: &impl Backend
     assert_eq!(owned.backlog().await.next_attempt_at_ms, Some(900));
 }
 
-pub async fn a_held_document_is_left_out(backend: &impl Backend) {
+pub(crate) async fn a_held_document_is_left_out(backend: &impl Backend) {
     let owned = Owned::open(backend).await;
     let [early, early_too, claimed, claimed_too, free] =
         [("e", 1), ("e", 2), ("c", 3), ("c", 4), ("f", 5)].map(|(id, offset)| owned.change(id, offset));
@@ -403,7 +403,7 @@ pub async fn a_held_document_is_left_out(backend: &impl Backend) {
     assert_eq!(offsets(799, Claim(8)).await, [3, 4, 5], "the claim of another life counts as none");
 }
 
-pub async fn rows_outlive_a_restart(backend: &impl Backend) {
+pub(crate) async fn rows_outlive_a_restart(backend: &impl Backend) {
     let owned = Owned::open(backend).await;
     let changes: Vec<_> = (5..8).map(|offset| owned.change("d", offset)).collect();
     owned.write(changes.iter().map(waiting).collect()).await;
