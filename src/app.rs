@@ -142,18 +142,22 @@ impl Service {
         readiness.configs_are_loaded();
 
         let stop_reading = CancellationToken::new();
-        let transfer = start_stage(&kit, &arbiter, |stop| TransferStage {
-            log: log.clone(),
-            group: settings.source.transfer_group(),
-            limits: BATCH,
-            stash: stash.clone(),
-            windows,
-            unsettled_per_partition: settings.delivery.unsettled_per_partition,
-            fleet: fleet.clone(),
-            metrics: metrics.clone(),
-            stop_reading: stop_reading.clone(),
-            stop,
-        });
+        let transfer = start_stage(
+            &kit,
+            &arbiter,
+            |stop| TransferStage {
+                log: log.clone(),
+                group: settings.source.transfer_group(),
+                limits: BATCH,
+                stash: stash.clone(),
+                windows,
+                unsettled_per_partition: settings.delivery.unsettled_per_partition,
+                fleet: fleet.clone(),
+                metrics: metrics.clone(),
+                stop_reading: stop_reading.clone(),
+                stop,
+            },
+        );
         let source = start_stage(&kit, &arbiter, |stop| SourceStage {
             log: log.clone(),
             group: settings.source.group.clone(),
@@ -268,7 +272,10 @@ impl Signals {
     /// When the system refuses a handler.
     pub fn new() -> std::io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
     }
 
     /// The name of the next one.

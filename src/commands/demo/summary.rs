@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 
 use serde_json::Value;
 
-use super::super::output;
 use super::receivers::Receivers;
+use super::super::output;
 
 /// On something that is not a terminal only every so many summaries are shown.
 const EVERY: u32 = 5;
