@@ -157,7 +157,7 @@ async fn ids_with_a_nul_and_of_three_kilobytes_are_delivered_and_stashed() {
     let records: Vec<Value> = ids.iter().map(|id| with_string_id(id, odd_client)).collect();
     api.send(&records).await;
 
-    receiver.ledger().wait_for(2, SOON).await;
+    receiver.ledger().wait_for_client(odd_client, 4, SOON).await;
     api.wait_until_idle(SOON).await;
     let arrived: BTreeSet<String> =
         receiver.ledger().of(odd_client).into_iter().map(|arrival| arrival.change.unwrap().id).collect();

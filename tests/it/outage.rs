@@ -144,9 +144,10 @@ async fn a_payload_that_is_always_refused_dies_visibly_and_lets_the_next_one_pas
 
     let arrivals = receiver.ledger().wait_for(2, LONG).await;
     assert_eq!(arrivals.last().unwrap().change.as_ref().unwrap().version, Some(2));
-    eventually("a superseded row", LONG, async || {
-        let superseded = api.metrics().await.sum("stash_rows", &[("state", "superseded")]);
-        holds(superseded == 1.0, || format!("{superseded} superseded rows"))
+    // Superseded by it: no longer a letter that could be replayed.
+    eventually("no dead row", LONG, async || {
+        let dead = api.metrics().await.sum("stash_rows", &[("state", "dead")]);
+        holds(dead == 0.0, || format!("{dead} dead rows"))
     })
     .await;
 }

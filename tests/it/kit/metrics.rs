@@ -25,7 +25,7 @@ impl Metrics {
 
     /// The sum of all samples of `dispatcher_<name>` whose labels hold these; 0 when there is none.
     pub(crate) fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
-        self.matching(name, labels).map(|sample| sample.value).sum()
+        self.matching(name, labels).fold(0.0, |sum, sample| sum + sample.value)
     }
 
     /// Whether `dispatcher_<name>` is there at all.
