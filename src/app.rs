@@ -145,23 +145,19 @@ impl Service {
 
         let (source_lag, transfer_lag) = (LagProbe::default(), LagProbe::default());
         let stop_reading = CancellationToken::new();
-        let transfer = start_stage(
-            &kit,
-            &arbiter,
-            |stop| TransferStage {
-                log: log.clone(),
-                group: settings.source.transfer_group(),
-                limits: BATCH,
-                stash: stash.clone(),
-                windows,
-                unsettled_per_partition: settings.delivery.unsettled_per_partition,
-                fleet: fleet.clone(),
-                metrics: metrics.clone(),
-                lag: transfer_lag.clone(),
-                stop_reading: stop_reading.clone(),
-                stop,
-            },
-        );
+        let transfer = start_stage(&kit, &arbiter, |stop| TransferStage {
+            log: log.clone(),
+            group: settings.source.transfer_group(),
+            limits: BATCH,
+            stash: stash.clone(),
+            windows,
+            unsettled_per_partition: settings.delivery.unsettled_per_partition,
+            fleet: fleet.clone(),
+            metrics: metrics.clone(),
+            lag: transfer_lag.clone(),
+            stop_reading: stop_reading.clone(),
+            stop,
+        });
         let source = start_stage(&kit, &arbiter, |stop| SourceStage {
             log: log.clone(),
             group: settings.source.group.clone(),
@@ -179,7 +175,8 @@ impl Service {
         keep_house(embedded.clone(), clock.clone(), kit.shutdown().token());
         readiness.is_started();
 
-        let gauges = Gauges { source_lag, transfer_lag, stash, clock: clock.clone(), metrics: metrics.clone() };
+        let gauges =
+            Gauges { source_lag, transfer_lag, stash, clock: clock.clone(), metrics: metrics.clone() };
         let state = WebState {
             before_scrape: gauges.before_scrape(),
             ..web_state(&settings, &embedded, &kit, clock, &metrics, config_cache, readiness.clone())
@@ -282,10 +279,7 @@ impl Signals {
     /// When the system refuses a handler.
     pub fn new() -> std::io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-        })
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
     /// The name of the next one.
@@ -400,7 +394,8 @@ impl Gauges {
             }
         }
         let Ok(backlogs) = self.stash.backlogs().await else { return };
-        let sum = |count: fn(&Backlog) -> u64| gauge(backlogs.iter().map(|(_, backlog)| count(backlog)).sum());
+        let sum =
+            |count: fn(&Backlog) -> u64| gauge(backlogs.iter().map(|(_, backlog)| count(backlog)).sum());
         metrics.stash_rows.with_label_values(&["pending"]).set(sum(|backlog| backlog.pending));
         metrics.stash_rows.with_label_values(&["dead"]).set(sum(|backlog| backlog.dead));
         let oldest = backlogs.iter().filter_map(|(_, backlog)| backlog.oldest_ts_ms).min();

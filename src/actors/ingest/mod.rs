@@ -7,11 +7,11 @@ pub mod transfer;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use actix::prelude::*;
-use futures_util::future::LocalBoxFuture;
 use crate::ports::event_log::Lag;
 use crate::ports::{BoxFuture, StoreError, StoreResult};
 use crate::runtime::Cell;
+use actix::prelude::*;
+use futures_util::future::LocalBoxFuture;
 
 /// The reading of one stream.
 pub trait Stage: Clone + Unpin + 'static {

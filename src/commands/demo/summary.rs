@@ -18,12 +18,7 @@ pub(super) struct Summary {
 
 impl Summary {
     /// Shows what `GET /v1/clients` says, and what the webhooks counted.
-    pub(super) fn show(
-        &mut self,
-        clients: &Value,
-        receivers: &Receivers,
-        events: u64,
-    ) -> io::Result<()> {
+    pub(super) fn show(&mut self, clients: &Value, receivers: &Receivers, events: u64) -> io::Result<()> {
         let terminal = io::stdout().is_terminal();
         self.shown += 1;
         if !terminal && self.shown % EVERY != 1 {
