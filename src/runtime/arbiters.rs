@@ -9,7 +9,8 @@ use tokio::{sync::oneshot, time::Instant};
 #[derive(Debug)]
 pub struct Arbiters {
     name: &'static str,
-    arbiters: Vec<Arbiter>,
+    handles: Vec<ArbiterHandle>,
+    threads: Vec<Arbiter>,
 }
 
 impl Arbiters {
@@ -21,14 +22,23 @@ impl Arbiters {
     /// # Panics
     /// Outside an actix system.
     pub fn start(name: &'static str, count: NonZeroUsize) -> io::Result<Self> {
-        let arbiters = (0..count.get()).map(|_| Arbiter::try_new()).collect::<io::Result<_>>()?;
-        Ok(Self { name, arbiters })
+        let threads: Vec<_> = (0..count.get()).map(|_| Arbiter::try_new()).collect::<io::Result<_>>()?;
+        let handles = threads.iter().map(Arbiter::handle).collect();
+        Ok(Self { name, handles, threads })
+    }
+
+    /// No threads: everything runs on the arbiter of the caller. For simulations, whose paused clock is of one thread.
+    ///
+    /// # Panics
+    /// Outside an actix system.
+    pub fn current(name: &'static str) -> Self {
+        Self { name, handles: vec![Arbiter::current()], threads: Vec::new() }
     }
 
     /// The arbiter for a hash: always the same one for the same hash.
     pub fn pick(&self, hash: u64) -> ArbiterHandle {
-        let index = hash % self.arbiters.len() as u64; // never empty, see `start`
-        self.arbiters[index as usize].handle()
+        let index = hash % self.handles.len() as u64; // never empty, see `start` and `current`
+        self.handles[index as usize].clone()
     }
 
     /// Stops all threads and waits for them: the end of the actix system alone would not. Actors that still run
@@ -39,7 +49,7 @@ impl Arbiters {
         let deadline = Instant::now() + limit;
         let (name, mut left) = (self.name, 0);
         // All at once, so that one that is late does not take the time of the others.
-        let joined: Vec<_> = self.arbiters.into_iter().map(stop_and_join).collect();
+        let joined: Vec<_> = self.threads.into_iter().map(stop_and_join).collect();
         for (number, joined) in joined.into_iter().enumerate() {
             match tokio::time::timeout_at(deadline, joined).await {
                 Ok(Ok(Ok(()))) => {}

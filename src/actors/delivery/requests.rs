@@ -1,9 +1,11 @@
 //! Requests: what goes on the wire, and what its answer leads to.
 
 use std::collections::VecDeque;
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use actix::prelude::*;
+use futures_util::FutureExt as _;
 use prometheus::IntGauge;
 use tokio::time::Instant;
 
@@ -14,7 +16,7 @@ use super::{Target, WebhookDeliveryActor};
 use crate::actors::delivery_fleet::Gone;
 use crate::domain::client_state::{ClientEvent, Phase};
 use crate::domain::config::{DeliverySettings, RateLimit};
-use crate::domain::delivery::{self, Answer, Failure, FailureClass, Outcome};
+use crate::domain::delivery::{self, Answer, Failure, FailureClass, NoAnswer, Outcome};
 use crate::domain::stash::{Claim, NewRow, RowFailure, StashWrite};
 use crate::domain::transfer::Sequence;
 use crate::ports::webhook_sender::SendError;
@@ -120,12 +122,17 @@ impl WebhookDeliveryActor {
         let span_id = fastrand::u64(1..).to_be_bytes();
         let request = delivery::request(&entry.transfer, settings, self.now_ms(), span_id);
         let sender = self.life.sender.get_or_insert_with(|| self.services.senders.open()).clone();
-        let (addr, claim) = (ctx.address(), self.life.claim);
+        let (addr, claim, client) = (ctx.address(), self.life.claim, self.client().clone());
         let on_the_wire = OnTheWire::new(&self.services.metrics.in_flight);
         let started = Instant::now();
         self.life.in_flight.insert(sequence, InFlight { entry, insured: false });
         self.life.requests.spawn_local(async move {
-            let result = sender.send(request).await;
+            // A panic of the sender must not leave the lane waiting for its answer.
+            let sent = AssertUnwindSafe(async { sender.send(request).await }).catch_unwind().await;
+            let result = sent.unwrap_or_else(|_| {
+                log::error!("webhook sender panicked client={client}");
+                Err(SendError { reason: NoAnswer::BadAnswer, detail: "the sender panicked".to_owned() })
+            });
             drop(on_the_wire);
             addr.do_send(Answered { claim, sequence, result, took: started.elapsed() });
         });

@@ -23,15 +23,17 @@ pub trait Stage: Clone + Unpin + 'static {
 }
 
 /// Runs a stage.
-pub struct KafkaIngestActor<S> {
+pub struct KafkaIngestActor<S: Stage> {
     cell: Cell,
     stage: S,
+    /// Nobody sends it anything; but an actor that nobody can reach is not restarted.
+    own_address: Option<Addr<Self>>,
 }
 
 impl<S: Stage> KafkaIngestActor<S> {
     /// Runs `stage` as soon as it is started.
     pub fn new(cell: Cell, stage: S) -> Self {
-        Self { cell, stage }
+        Self { cell, stage, own_address: None }
     }
 }
 
@@ -39,6 +41,7 @@ impl<S: Stage> Actor for KafkaIngestActor<S> {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
+        self.own_address = Some(ctx.address());
         let run = self.stage.clone().run(self.cell.clone());
         ctx.spawn(run.into_actor(self).map(|(), actor, _| actor.cell.stop()));
     }

@@ -1,0 +1,10 @@
+//! The actors under a paused clock: stores and receivers are in memory, late, away and hostile, and hours pass in
+//! milliseconds. `scenarios` tells one story each; `random` tries many histories and judges each by the `oracle`.
+
+mod memory;
+mod oracle;
+mod random;
+mod receiver;
+mod scenarios;
+mod time;
+mod world;

@@ -1,0 +1,67 @@
+//! The configs of the clients.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use dispatcher::domain::config::{ClientConfig, ClientId, Status, read_value};
+use dispatcher::ports::client_configs::{ClientConfigs, ConfigHint, Put, StoredConfig};
+use dispatcher::ports::{BoxFuture, StoreResult};
+
+use super::Medium;
+
+pub(crate) type Configs = HashMap<ClientId, StoredConfig>;
+
+pub(crate) struct MemoryConfigs(pub(crate) Arc<Medium<Configs>>);
+
+/// Replaces a client's config.
+pub(crate) fn put(configs: &mut Configs, client: &ClientId, status: Status, value: &str, now_ms: i64) -> Put {
+    let before = configs.get(client);
+    let version = before.map_or(0, |stored| stored.config.version) + 1;
+    let known = before.is_some_and(|stored| !stored.config.deleted);
+    let config = Arc::new(read_value(client, status, false, version, now_ms, None, value));
+    configs.insert(client.clone(), StoredConfig { config, value: value.to_owned() });
+    if known { Put::Replaced } else { Put::Created }
+}
+
+/// Marks a client's config deleted.
+pub(crate) fn delete(configs: &mut Configs, client: &ClientId) -> bool {
+    let Some(stored) = configs.get_mut(client) else { return false };
+    let known = !stored.config.deleted;
+    let config = ClientConfig {
+        deleted: true,
+        version: stored.config.version + 1,
+        ..ClientConfig::clone(&stored.config)
+    };
+    stored.config = Arc::new(config);
+    known
+}
+
+impl ClientConfigs for MemoryConfigs {
+    fn load(&self) -> BoxFuture<'_, StoreResult<Vec<StoredConfig>>> {
+        Box::pin(self.0.read(|configs| configs.values().cloned().collect()))
+    }
+
+    fn get<'a>(&'a self, client: &'a ClientId) -> BoxFuture<'a, StoreResult<Option<StoredConfig>>> {
+        Box::pin(self.0.read(|configs| configs.get(client).cloned()))
+    }
+
+    fn put<'a>(
+        &'a self,
+        client: &'a ClientId,
+        status: Status,
+        value: String,
+        now_ms: i64,
+    ) -> BoxFuture<'a, StoreResult<Put>> {
+        let client = client.clone();
+        Box::pin(self.0.write(move |configs| put(configs, &client, status, &value, now_ms)))
+    }
+
+    fn delete<'a>(&'a self, client: &'a ClientId, _: i64) -> BoxFuture<'a, StoreResult<bool>> {
+        let client = client.clone();
+        Box::pin(self.0.write(move |configs| delete(configs, &client)))
+    }
+
+    fn changed(&self, _: ConfigHint) -> BoxFuture<'_, StoreResult<Option<ClientId>>> {
+        Box::pin(async { Ok(None) }) // no source stage runs here
+    }
+}

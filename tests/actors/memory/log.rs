@@ -1,0 +1,217 @@
+//! The transfer log and its one consumer group.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use dispatcher::domain::transfer::{NewTransfer, Sequence, SourcePosition, Transfer, partition_of};
+use dispatcher::ports::event_log::{
+    BatchLimits, DeadLetter, EventLog, Lag, NewRecord, SourceConsumer, TransferConsumer, TransferEvent,
+};
+use dispatcher::ports::{BoxFuture, StoreError, StoreResult};
+use tokio::sync::Notify;
+
+use super::Medium;
+
+pub(crate) const INCARNATION: u32 = 1;
+
+#[derive(Default)]
+pub(crate) struct LogData {
+    partitions: Vec<Partition>,
+    /// Rises with each consumer: an older one commits nothing any more.
+    generation: u64,
+}
+
+#[derive(Default, Clone)]
+struct Partition {
+    records: Vec<Arc<Transfer>>,
+    next_offset: i64,
+    committed: i64,
+}
+
+impl LogData {
+    pub(crate) fn new(partitions: u32) -> Self {
+        Self { partitions: vec![Partition::default(); partitions as usize], generation: 0 }
+    }
+
+    /// Whether every record is committed.
+    pub(crate) fn is_committed(&self) -> bool {
+        self.lag() == 0
+    }
+
+    fn lag(&self) -> u64 {
+        let open = |partition: &Partition| {
+            let records = partition.records.iter().rev();
+            records.take_while(|record| record.sequence.offset >= partition.committed).count() as u64
+        };
+        self.partitions.iter().map(open).sum()
+    }
+
+    /// The committed offset of a partition.
+    pub(crate) fn committed(&self, partition: u32) -> i64 {
+        self.partitions[partition as usize].committed
+    }
+}
+
+pub(crate) struct MemoryLog {
+    pub(crate) medium: Arc<Medium<LogData>>,
+    grown: Arc<Notify>,
+}
+
+impl MemoryLog {
+    pub(crate) fn new(medium: Arc<Medium<LogData>>) -> Self {
+        Self { medium, grown: Arc::default() }
+    }
+
+    /// Appends a transfer; `gap` offsets before it are never used, as after a transaction.
+    pub(crate) fn push(&self, content: NewTransfer, gap: i64) -> Sequence {
+        let mut log = self.medium.data();
+        let partition = partition_of(&content.client, log.partitions.len() as u32);
+        let place = &mut log.partitions[partition as usize];
+        let offset = place.next_offset + gap;
+        let sequence = Sequence { incarnation: INCARNATION, partition, offset };
+        place.next_offset = offset + 1;
+        place.records.push(Arc::new(Transfer { sequence, content }));
+        self.grown.notify_waiters();
+        sequence
+    }
+}
+
+fn no_source<T>() -> StoreResult<T> {
+    Err(StoreError::Refused("there is no source stream here".to_owned()))
+}
+
+impl EventLog for MemoryLog {
+    fn append(&self, _: Vec<NewRecord>) -> BoxFuture<'_, StoreResult<Vec<SourcePosition>>> {
+        Box::pin(async { no_source() })
+    }
+
+    fn partitions(&self) -> u32 {
+        self.medium.data().partitions.len() as u32
+    }
+
+    fn incarnation(&self) -> u32 {
+        INCARNATION
+    }
+
+    fn source(&self, _: &str, _: BatchLimits) -> BoxFuture<'_, StoreResult<Arc<dyn SourceConsumer>>> {
+        Box::pin(async { no_source() })
+    }
+
+    fn transfers(
+        &self,
+        _: &str,
+        limits: BatchLimits,
+    ) -> BoxFuture<'_, StoreResult<Arc<dyn TransferConsumer>>> {
+        Box::pin(async move {
+            let open = |log: &mut LogData| {
+                log.generation += 1;
+                let committed = log.partitions.iter().map(|partition| partition.committed).collect();
+                (log.generation, committed)
+            };
+            let (generation, positions) = self.medium.write(open).await?;
+            let places = Places { assigned: false, positions, paused: HashSet::new(), turn: 0 };
+            let consumer: Arc<dyn TransferConsumer> = Arc::new(MemoryConsumer {
+                medium: self.medium.clone(),
+                grown: self.grown.clone(),
+                generation,
+                limits,
+                places: Mutex::new(places),
+            });
+            Ok(consumer)
+        })
+    }
+
+    fn dead_letters(&self, _: i64, _: usize) -> BoxFuture<'_, StoreResult<Vec<(i64, DeadLetter)>>> {
+        Box::pin(async { no_source() })
+    }
+}
+
+struct MemoryConsumer {
+    medium: Arc<Medium<LogData>>,
+    grown: Arc<Notify>,
+    generation: u64,
+    limits: BatchLimits,
+    places: Mutex<Places>,
+}
+
+struct Places {
+    assigned: bool,
+    positions: Vec<i64>,
+    paused: HashSet<u32>,
+    turn: usize,
+}
+
+impl MemoryConsumer {
+    fn find(&self) -> Option<(u32, Vec<Arc<Transfer>>)> {
+        let log = self.medium.data();
+        let mut places = self.places.lock().unwrap();
+        let count = places.positions.len();
+        let most = self.medium.weather.lock().unwrap().rng.usize(1..=self.limits.records);
+        for step in 0..count {
+            let index = (places.turn + step) % count;
+            let (partition, position) = (index as u32, places.positions[index]);
+            let records = &log.partitions[index].records;
+            let from = records.partition_point(|record| record.sequence.offset < position);
+            if places.paused.contains(&partition) || from == records.len() {
+                continue;
+            }
+            let found: Vec<_> = records[from..].iter().take(most).cloned().collect();
+            places.positions[index] = found[found.len() - 1].sequence.offset + 1;
+            places.turn = index + 1;
+            return Some((partition, found));
+        }
+        None
+    }
+}
+
+impl TransferConsumer for MemoryConsumer {
+    fn next(&self) -> BoxFuture<'_, StoreResult<TransferEvent>> {
+        Box::pin(async {
+            loop {
+                let mut grown = std::pin::pin!(self.grown.notified());
+                grown.as_mut().enable();
+                self.medium.read(|_| ()).await?;
+                if !std::mem::replace(&mut self.places.lock().unwrap().assigned, true) {
+                    let partitions = self.medium.data().partitions.len() as u32;
+                    return Ok(TransferEvent::Assigned((0..partitions).collect()));
+                }
+                if let Some((partition, transfers)) = self.find() {
+                    return Ok(TransferEvent::Batch { partition, transfers });
+                }
+                let _ = tokio::time::timeout(Duration::from_secs(60), grown).await;
+            }
+        })
+    }
+
+    fn commit(&self, offsets: BTreeMap<u32, i64>) -> BoxFuture<'_, StoreResult<()>> {
+        let generation = self.generation;
+        Box::pin(async move {
+            let commit = move |log: &mut LogData| {
+                if log.generation != generation {
+                    return Err(StoreError::Fenced("another consumer reads this log".to_owned()));
+                }
+                for (partition, next) in offsets {
+                    let place = &mut log.partitions[partition as usize];
+                    assert!(next <= place.next_offset, "commit beyond the end");
+                    place.committed = place.committed.max(next);
+                }
+                Ok(())
+            };
+            self.medium.write(commit).await?
+        })
+    }
+
+    fn pause(&self, partition: u32) {
+        self.places.lock().unwrap().paused.insert(partition);
+    }
+
+    fn resume(&self, partition: u32) {
+        self.places.lock().unwrap().paused.remove(&partition);
+        self.grown.notify_waiters();
+    }
+
+    fn lag(&self) -> BoxFuture<'_, StoreResult<Lag>> {
+        Box::pin(self.medium.read(|log| Lag { records: log.lag(), oldest_ms: None }))
+    }
+}

@@ -1,0 +1,366 @@
+//! The stash.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use dispatcher::domain::config::ClientId;
+use dispatcher::domain::delivery::FailureClass;
+use dispatcher::domain::stash::{
+    Backlog, Claim, NewRow, RowFailure, RowState, StashCheck, StashRow, StashWrite,
+};
+use dispatcher::domain::transfer::{DocumentHash, EventId, Sequence, Transfer};
+use dispatcher::ports::stash::{DrainLease, Ownership, Stash, StashBatch};
+use dispatcher::ports::{BoxFuture, StoreError, StoreResult};
+
+use super::Medium;
+use super::log::INCARNATION;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Row {
+    pub(crate) transfer: Arc<Transfer>,
+    pub(crate) state: RowState,
+    pub(crate) attempts: u32,
+    pub(crate) payload_failures: u32,
+    pub(crate) next_attempt_at_ms: i64,
+    pub(crate) claim: Option<Claim>,
+    pub(crate) reason: Option<String>,
+}
+
+#[derive(Default)]
+pub(crate) struct StashData {
+    /// Epoch and committed offset.
+    partitions: HashMap<(u32, u32), (i64, i64)>,
+    pub(crate) rows: BTreeMap<(ClientId, Sequence), Row>,
+    places: HashMap<(ClientId, EventId), Sequence>,
+    /// Token and deadline.
+    leases: HashMap<ClientId, (i64, i64)>,
+    /// Every row that ever was.
+    pub(crate) inserted: HashSet<EventId>,
+}
+
+fn fenced<T>(why: &str) -> StoreResult<T> {
+    Err(StoreError::Fenced(why.to_owned()))
+}
+
+impl StashData {
+    /// For people: ownership and leases.
+    pub(crate) fn describe(&self) -> String {
+        format!("partitions {:?} leases {:?}", self.partitions, self.leases)
+    }
+
+    pub(crate) fn rows(&self) -> impl Iterator<Item = &Row> {
+        self.rows.values()
+    }
+
+    /// The rows of a client, oldest first.
+    pub(crate) fn rows_of<'a>(&'a self, client: &'a ClientId) -> impl Iterator<Item = &'a Row> {
+        self.rows.values().filter(move |row| row.transfer.client == *client)
+    }
+
+    pub(crate) fn row(&self, event: &EventId) -> Option<&Row> {
+        self.rows.values().find(|row| row.transfer.event_id == *event)
+    }
+
+    pub(crate) fn pending(&self) -> usize {
+        self.rows.values().filter(|row| row.state == RowState::Pending).count()
+    }
+
+    fn owned(&self, ownership: Ownership) -> StoreResult<()> {
+        match self.partitions.get(&(ownership.incarnation, ownership.partition)) {
+            Some((epoch, _)) if *epoch == ownership.epoch => Ok(()),
+            _ => fenced("the partition is another's"),
+        }
+    }
+
+    /// What can refuse a batch is looked at before anything is written.
+    fn apply(&mut self, batch: &StashBatch) -> StoreResult<()> {
+        self.owned(batch.ownership)?;
+        if let Some(token) = batch.lease
+            && self.leases.get(&batch.client).is_none_or(|(held, _)| *held != token)
+        {
+            return fenced("the drain is another's");
+        }
+        for write in &batch.writes {
+            match write {
+                StashWrite::Insert(row) => self.insert(row),
+                StashWrite::Delivered { transfer } => self.delivered(transfer),
+                StashWrite::Failed { event_id, failure } => {
+                    self.failed(&batch.client, event_id, failure, RowState::Pending);
+                }
+                StashWrite::Dead { event_id, failure } => {
+                    self.failed(&batch.client, event_id, failure, RowState::Dead);
+                }
+                StashWrite::Release { event_id } => {
+                    if let Some(row) = self.find(&batch.client, event_id) {
+                        row.claim = None;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn find(&mut self, client: &ClientId, event: &EventId) -> Option<&mut Row> {
+        let sequence = self.places.get(&(client.clone(), event.clone()))?;
+        self.rows.get_mut(&(client.clone(), *sequence))
+    }
+
+    fn insert(&mut self, new: &NewRow) {
+        let client = &new.transfer.client;
+        if self.find(client, &new.transfer.event_id).is_some() {
+            return;
+        }
+        self.inserted.insert(new.transfer.event_id.clone());
+        let payload = |failure: &RowFailure| u32::from(failure.class == FailureClass::Payload);
+        let row = Row {
+            transfer: new.transfer.clone(),
+            state: RowState::Pending,
+            attempts: u32::from(new.failure.is_some()),
+            payload_failures: new.failure.as_ref().map_or(0, payload),
+            next_attempt_at_ms: new.failure.as_ref().map_or(0, |failure| failure.next_attempt_at_ms),
+            claim: new.claim,
+            reason: new.failure.as_ref().map(|failure| failure.reason.clone()),
+        };
+        let event = new.transfer.event_id.clone();
+        self.places.insert((client.clone(), event), new.transfer.sequence);
+        self.rows.insert((client.clone(), new.transfer.sequence), row);
+    }
+
+    fn delivered(&mut self, transfer: &Transfer) {
+        let client = &transfer.client;
+        if let Some(sequence) = self.places.remove(&(client.clone(), transfer.event_id.clone())) {
+            self.rows.remove(&(client.clone(), sequence));
+        }
+        for row in self.rows.values_mut().filter(|row| row.transfer.client == *client) {
+            if row.transfer.document_hash == transfer.document_hash
+                && row.state == RowState::Dead && row.transfer.sequence < transfer.sequence
+            {
+                row.state = RowState::Superseded;
+            }
+        }
+    }
+
+    fn failed(&mut self, client: &ClientId, event: &EventId, failure: &RowFailure, state: RowState) {
+        let Some(row) = self.find(client, event) else { return };
+        if row.state != RowState::Pending {
+            return;
+        }
+        row.state = state;
+        row.claim = None;
+        row.attempts += 1;
+        row.payload_failures += u32::from(failure.class == FailureClass::Payload);
+        row.next_attempt_at_ms = failure.next_attempt_at_ms;
+        row.reason = Some(failure.reason.clone());
+    }
+
+    fn drainable(
+        &self,
+        client: &ClientId,
+        after: Option<Sequence>,
+        (now_ms, claim): (i64, Claim),
+        limit: usize,
+        bytes: usize,
+    ) -> Vec<StashRow> {
+        let pending: Vec<_> = self.rows_of(client).filter(|row| row.state == RowState::Pending).collect();
+        let held: HashSet<DocumentHash> = pending
+            .iter()
+            .filter(|row| row.claim == Some(claim) || row.next_attempt_at_ms > now_ms)
+            .map(|row| row.transfer.document_hash)
+            .collect();
+        let committed = |at: Sequence| {
+            at.incarnation < INCARNATION
+                || self
+                    .partitions
+                    .get(&(at.incarnation, at.partition))
+                    .is_some_and(|(_, next)| at.offset < *next)
+        };
+        let mut left = bytes;
+        let mut found: Vec<StashRow> = Vec::new();
+        for row in pending {
+            let at = row.transfer.sequence;
+            if after.is_some_and(|after| at <= after)
+                || !committed(at)
+                || held.contains(&row.transfer.document_hash)
+            {
+                continue;
+            }
+            let weight = row.transfer.weight();
+            if found.len() == limit || (weight > left && !found.is_empty()) {
+                break;
+            }
+            left = left.saturating_sub(weight);
+            found.push(StashRow {
+                transfer: row.transfer.clone(),
+                attempts: row.attempts,
+                payload_failures: row.payload_failures,
+                next_attempt_at_ms: row.next_attempt_at_ms,
+                claim: row.claim,
+            });
+        }
+        found
+    }
+
+    fn backlog(&self, client: &ClientId) -> Backlog {
+        let mut backlog = Backlog::default();
+        for row in self.rows_of(client) {
+            match row.state {
+                RowState::Dead => backlog.dead += 1,
+                RowState::Superseded => {}
+                RowState::Pending => {
+                    backlog.pending += 1;
+                    backlog.pending_bytes += row.transfer.weight() as u64;
+                    backlog.oldest_ts_ms.get_or_insert(row.transfer.ts_ms);
+                    let at = Some(row.next_attempt_at_ms).filter(|at| *at > 0);
+                    backlog.next_attempt_at_ms = backlog.next_attempt_at_ms.into_iter().chain(at).min();
+                }
+            }
+        }
+        backlog
+    }
+
+    fn lease(
+        &mut self,
+        client: &ClientId,
+        ownership: Ownership,
+        held: Option<i64>,
+        now_ms: i64,
+        ttl_ms: i64,
+    ) -> StoreResult<DrainLease> {
+        self.owned(ownership)?;
+        let token = match (held, self.leases.get(client)) {
+            (Some(held), Some((token, _))) if held == *token => *token,
+            (None, Some((token, deadline_ms))) if *deadline_ms <= now_ms => token + 1,
+            (None, None) => 1,
+            _ => return fenced("the drain is another's"),
+        };
+        let deadline_ms = now_ms + ttl_ms;
+        self.leases.insert(client.clone(), (token, deadline_ms));
+        Ok(DrainLease { token, deadline_ms })
+    }
+}
+
+pub(crate) struct MemoryStash(pub(crate) Arc<Medium<StashData>>);
+
+impl Stash for MemoryStash {
+    fn take_ownership(&self, incarnation: u32, partition: u32) -> BoxFuture<'_, StoreResult<Ownership>> {
+        Box::pin(self.0.write(move |stash| {
+            let (epoch, _) = stash.partitions.entry((incarnation, partition)).or_default();
+            *epoch += 1;
+            Ownership { incarnation, partition, epoch: *epoch }
+        }))
+    }
+
+    fn committed(&self, ownership: Ownership, next_offset: i64) -> BoxFuture<'_, StoreResult<()>> {
+        Box::pin(async move {
+            let copy = move |stash: &mut StashData| {
+                stash.owned(ownership)?;
+                let key = (ownership.incarnation, ownership.partition);
+                let (_, committed) = stash.partitions.entry(key).or_default();
+                *committed = (*committed).max(next_offset);
+                Ok(())
+            };
+            self.0.write(copy).await?
+        })
+    }
+
+    fn apply(&self, batches: Vec<StashBatch>) -> BoxFuture<'_, StoreResult<Vec<StoreResult<()>>>> {
+        Box::pin(self.0.write(move |stash| {
+            batches.iter().map(|batch| stash.apply(batch)).collect()
+        }))
+    }
+
+    fn check<'a>(
+        &'a self,
+        client: &'a ClientId,
+        documents: Vec<DocumentHash>,
+        events: Vec<EventId>,
+    ) -> BoxFuture<'a, StoreResult<StashCheck>> {
+        Box::pin(self.0.read(move |stash| {
+            let mut check = StashCheck::default();
+            for row in stash.rows_of(client) {
+                let document = row.transfer.document_hash;
+                if documents.contains(&document) {
+                    match row.state {
+                        RowState::Pending => check.waiting.insert(document),
+                        RowState::Dead => check.dead.insert(document),
+                        RowState::Superseded => false,
+                    };
+                }
+                if events.contains(&row.transfer.event_id) {
+                    check.stashed.insert(row.transfer.event_id.clone());
+                }
+            }
+            check
+        }))
+    }
+
+    fn lease_drain<'a>(
+        &'a self,
+        client: &'a ClientId,
+        ownership: Ownership,
+        held: Option<i64>,
+        now_ms: i64,
+        ttl_ms: i64,
+    ) -> BoxFuture<'a, StoreResult<DrainLease>> {
+        let client = client.clone();
+        Box::pin(async move {
+            self.0.write(move |stash| stash.lease(&client, ownership, held, now_ms, ttl_ms)).await?
+        })
+    }
+
+    fn release_drain<'a>(&'a self, client: &'a ClientId, token: i64) -> BoxFuture<'a, StoreResult<()>> {
+        let client = client.clone();
+        Box::pin(self.0.write(move |stash| {
+            if let Some(lease) = stash.leases.get_mut(&client).filter(|(held, _)| *held == token) {
+                *lease = (token + 1, 0);
+            }
+        }))
+    }
+
+    fn drainable<'a>(
+        &'a self,
+        client: &'a ClientId,
+        after: Option<Sequence>,
+        held: (i64, Claim),
+        limit: usize,
+        bytes: usize,
+    ) -> BoxFuture<'a, StoreResult<Vec<StashRow>>> {
+        Box::pin(self.0.read(move |stash| stash.drainable(client, after, held, limit, bytes)))
+    }
+
+    fn backlog<'a>(&'a self, client: &'a ClientId) -> BoxFuture<'a, StoreResult<Backlog>> {
+        Box::pin(self.0.read(|stash| stash.backlog(client)))
+    }
+
+    fn backlogs(&self) -> BoxFuture<'_, StoreResult<Vec<(ClientId, Backlog)>>> {
+        Box::pin(self.0.read(|stash| {
+            let clients: HashSet<_> = stash.rows.keys().map(|(client, _)| client.clone()).collect();
+            clients.into_iter().map(|client| (client.clone(), stash.backlog(&client))).collect()
+        }))
+    }
+
+    fn bury<'a>(
+        &'a self,
+        client: &'a ClientId,
+        ownership: Ownership,
+        reason: &'a str,
+    ) -> BoxFuture<'a, StoreResult<u64>> {
+        let (client, reason) = (client.clone(), reason.to_owned());
+        Box::pin(async move {
+            let bury = move |stash: &mut StashData| {
+                stash.owned(ownership)?;
+                let mut count = 0;
+                for row in stash.rows.values_mut() {
+                    if row.transfer.client == client && row.state == RowState::Pending {
+                        row.state = RowState::Dead;
+                        row.claim = None;
+                        row.reason = Some(reason.clone());
+                        count += 1;
+                    }
+                }
+                Ok(count)
+            };
+            self.0.write(bury).await?
+        })
+    }
+}

@@ -1,0 +1,108 @@
+//! Judges a history that has come to rest.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use dispatcher::domain::stash::RowState;
+use dispatcher::domain::transfer::EventId;
+
+use crate::memory::stash::StashData;
+use crate::receiver::Book;
+
+/// A change that was put into the transfer log.
+#[derive(Debug, Clone)]
+pub(crate) struct Routed {
+    pub(crate) client: String,
+    pub(crate) document: String,
+    pub(crate) offset: i64,
+    pub(crate) version: u64,
+    pub(crate) body: Bytes,
+}
+
+/// Everything that was put into the transfer log, by event id.
+pub(crate) type Ledger = HashMap<String, Routed>;
+
+/// What is wrong with a history, in words. Nothing: it is right.
+pub(crate) fn judge(ledger: &Ledger, book: &Book, stash: &StashData) -> Vec<String> {
+    let mut wrong = book.violations.clone();
+    wrong.extend(arrivals(book));
+    wrong.extend(bodies(ledger, book));
+    wrong.extend(lost(ledger, book, stash));
+    wrong.extend(dead_ends(ledger, book, stash));
+    wrong
+}
+
+/// First arrivals of a document rise, and its last arrival is its highest.
+fn arrivals(book: &Book) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut seen: HashMap<(&str, &str), Vec<i64>> = HashMap::new();
+    for index in &book.arrivals {
+        let request = &book.requests[*index];
+        let seen = seen.entry((&request.client, &request.document)).or_default();
+        let highest = seen.iter().max().copied();
+        if !seen.contains(&request.offset) && highest.is_some_and(|highest| highest > request.offset) {
+            wrong.push(format!(
+                "{}/{}: {} arrived first after {highest:?}",
+                request.client, request.document, request.offset
+            ));
+        }
+        seen.push(request.offset);
+    }
+    for ((client, document), seen) in seen {
+        if seen.last() != seen.iter().max() {
+            wrong.push(format!("{client}/{document}: the last arrival is not the newest: {seen:?}"));
+        }
+    }
+    wrong
+}
+
+/// The body of an event is the same at every attempt.
+fn bodies(ledger: &Ledger, book: &Book) -> Vec<String> {
+    let differs = |request: &&crate::receiver::Request| {
+        ledger.get(&request.event).is_none_or(|routed| {
+            routed.body != request.body
+                || routed.offset != request.offset
+                || routed.client != request.client
+                || routed.document != request.document
+        })
+    };
+    book.requests.iter().filter(differs).map(|request| format!("{request:?} was never routed so")).collect()
+}
+
+/// Every routed change was acknowledged, or is a row.
+fn lost(ledger: &Ledger, book: &Book, stash: &StashData) -> Vec<String> {
+    let acknowledged: std::collections::HashSet<_> = book
+        .requests
+        .iter()
+        .filter(|request| request.acknowledged)
+        .map(|request| request.event.as_str())
+        .collect();
+    ledger
+        .iter()
+        .filter(|(event, _)| {
+            !acknowledged.contains(event.as_str()) && stash.row(&EventId::from_stored(event)).is_none()
+        })
+        .map(|(_, routed)| format!("{}/{}: {} is lost", routed.client, routed.document, routed.offset))
+        .collect()
+}
+
+/// A dead row that is older than what its document's receiver got is said to be superseded.
+fn dead_ends(ledger: &Ledger, book: &Book, stash: &StashData) -> Vec<String> {
+    let mut newest: HashMap<(&str, &str), i64> = HashMap::new();
+    for request in book.requests.iter().filter(|request| request.acknowledged) {
+        let newest = newest.entry((&request.client, &request.document)).or_insert(-1);
+        *newest = (*newest).max(request.offset);
+    }
+    let mut wrong = Vec::new();
+    for row in stash.rows().filter(|row| row.state == RowState::Dead) {
+        let Some(routed) = ledger.get(row.transfer.event_id.as_str()) else { continue };
+        let key = (routed.client.as_str(), routed.document.as_str());
+        if newest.get(&key).is_some_and(|newest| *newest > routed.offset) {
+            wrong.push(format!(
+                "{}/{}: {} is dead, and not superseded",
+                routed.client, routed.document, routed.offset
+            ));
+        }
+    }
+    wrong
+}

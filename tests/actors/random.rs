@@ -1,0 +1,281 @@
+//! Random histories: everything that may happen to the service happens, in any order; then the world heals, the service
+//! comes to rest, and the oracle judges.
+//!
+//! `SEED=17` runs one history, with its story on standard error; `SEEDS=1000..5000` many; `WITHOUT=crash,ingest` leaves
+//! kinds of trouble out, to find the one that matters. (Hash maps and `select!` draw from elsewhere: a seed that failed
+//! may need a few runs to fail again; `TIMES=20` does them.)
+
+use std::panic::AssertUnwindSafe;
+use std::rc::Rc;
+use std::time::Duration;
+
+use dispatcher::domain::config::Status;
+use dispatcher::domain::retry::RetrySchedule;
+use fastrand::Rng;
+
+use crate::receiver::{Act, Manner};
+use crate::world::{Choices, Life, World};
+
+/// Histories that every run of the tests tries.
+const USUAL_SEEDS: std::ops::Range<u64> = 0..300;
+
+const CLIENTS: [&str; 3] = ["a", "b", "c"];
+const DOCUMENTS: [&str; 4] = ["1", "2", "3", "4"];
+const STORES: [&str; 4] = ["stash", "log", "configs", "states"];
+const KINDS: [&str; 5] = ["delivery", "ingest-transfer", "stash", "fleet", "config-cache"];
+
+#[test]
+fn no_history_breaks_a_guarantee() {
+    let env = |name: &str| std::env::var(name).ok();
+    let number = |text: &str| text.parse::<u64>().unwrap();
+    let seeds = match (env("SEED"), env("SEEDS")) {
+        (Some(seed), _) => number(&seed)..number(&seed) + 1,
+        (None, Some(seeds)) => {
+            let (from, to) = seeds.split_once("..").unwrap();
+            number(from)..number(to)
+        }
+        (None, None) => USUAL_SEEDS,
+    };
+    let times = env("TIMES").map_or(1, |times| number(&times));
+    let without = env("WITHOUT").unwrap_or_default();
+    let mut failed = Vec::new();
+    for seed in seeds {
+        for _ in 0..times {
+            let told = env("SEED").is_some() && times == 1;
+            let history = || History::new(seed, &without, told).run();
+            if std::panic::catch_unwind(AssertUnwindSafe(history)).is_err() {
+                eprintln!("SEED={seed} failed");
+                failed.push(seed);
+            }
+        }
+    }
+    assert!(failed.is_empty(), "{} histories failed: {failed:?}", failed.len());
+}
+
+struct History {
+    seed: u64,
+    rng: Rng,
+    world: Rc<World>,
+    clients: usize,
+    documents: usize,
+    without: String,
+    told: bool,
+}
+
+impl History {
+    fn new(seed: u64, without: &str, told: bool) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let mut choices = Choices::default();
+        choices.limits.retry =
+            RetrySchedule { base: Duration::from_secs(1), cap: Duration::from_secs(30), ..RetrySchedule::default() };
+        choices.limits.payload_attempts = rng.u32(2..=10);
+        if rng.bool() {
+            choices.limits.client_records = rng.usize(1..=20);
+        }
+        if rng.bool() {
+            choices.unsettled_per_partition = rng.usize(1..=50);
+        }
+        if rng.u8(0..4) == 0 {
+            choices.memory_bytes = rng.usize(300..=5_000);
+        }
+        choices.batch = rng.usize(1..=40);
+        Self {
+            seed,
+            world: Rc::new(World::with(seed, choices)),
+            clients: rng.usize(1..=CLIENTS.len()),
+            documents: rng.usize(1..=DOCUMENTS.len()),
+            without: without.to_owned(),
+            rng,
+            told,
+        }
+    }
+
+    fn tell(&self, what: impl FnOnce() -> String) {
+        if self.told {
+            eprintln!("{:>10.3} {}", self.world.clock.elapsed().as_secs_f64(), what());
+        }
+    }
+
+    fn with(&self, trouble: &str) -> bool {
+        !self.without.split(',').any(|without| without == trouble)
+    }
+
+    fn client(&mut self) -> &'static str {
+        CLIENTS[self.rng.usize(0..self.clients)]
+    }
+
+    fn document(&mut self) -> &'static str {
+        DOCUMENTS[self.rng.usize(0..self.documents)]
+    }
+
+    fn run(mut self) {
+        for client in &CLIENTS[..self.clients] {
+            self.world.configure(client, Status::Active, "");
+        }
+        let lives = if self.with("crash") { self.rng.usize(1..=4) } else { 1 };
+        let world = self.world.clone();
+        for life in 1..=lives {
+            self.tell(|| format!("life {life} begins"));
+            world.life(async |process| {
+                for _ in 0..self.rng.usize(1..40) {
+                    self.step(process).await;
+                }
+                if life == lives {
+                    self.heal(process).await;
+                }
+            });
+        }
+    }
+
+    /// Something happens, and time passes.
+    async fn step(&mut self, process: &Life<'_>) {
+        match self.rng.u8(0..20) {
+            0..8 => self.changes(),
+            8..12 => self.manners(),
+            12 | 13 if self.with("stores") => self.weather(),
+            14 if self.with("restart") => self.restart(process),
+            15 if self.with("panic") => self.panic(),
+            16 | 17 if self.with("config") => self.config(process).await,
+            _ => {}
+        }
+        let ms = match self.rng.u8(0..10) {
+            0..3 => 0,
+            3..6 => self.rng.u64(0..20),
+            6..9 => self.rng.u64(0..3_000),
+            _ if self.rng.u8(0..5) == 0 => self.rng.u64(0..100_000),
+            _ => self.rng.u64(0..15_000),
+        };
+        process.pass(Duration::from_millis(ms)).await;
+    }
+
+    fn changes(&mut self) {
+        let client = self.client();
+        let most = if self.rng.u8(0..4) == 0 { 40 } else { 6 };
+        let count = self.rng.usize(1..=most);
+        self.tell(|| format!("{count} changes for {client}"));
+        for _ in 0..count {
+            let gap = if self.rng.u8(0..5) == 0 { self.rng.i64(1..4) } else { 0 };
+            let document = self.document();
+            self.world.change_with_gap(client, document, gap);
+        }
+    }
+
+    fn act(&mut self) -> Act {
+        let done = self.rng.bool();
+        match self.rng.u8(0..16) {
+            0..5 => Act::Ok,
+            5 | 6 => Act::Status(500),
+            7 => Act::Status(422),
+            8 => Act::Status(401),
+            9 => Act::Wait(429, self.rng.u32(0..30)),
+            10 | 11 => Act::DoneBut(503),
+            12 => Act::Closed { done },
+            13 if self.with("hang") => Act::Hang { done },
+            14 if self.with("panic") => Act::Panic,
+            _ => Act::Ok,
+        }
+    }
+
+    fn manners(&mut self) {
+        let client = self.client();
+        let mut manner = match self.rng.u8(0..4) {
+            0 => Manner::always(Act::Ok),
+            1 => Manner::always(self.act()),
+            _ => Manner::mixed(vec![(6, Act::Ok), (2, self.act()), (1, self.act())]),
+        };
+        manner.latency_ms = match self.rng.u8(0..4) {
+            0 => (0, 0),
+            1 => (1, 20),
+            2 => (100, 3_000),
+            _ => (1_000, 20_000),
+        };
+        if self.rng.u8(0..4) == 0 {
+            let (document, act) = (self.document(), self.act());
+            manner = manner.but(document, act);
+        }
+        self.tell(|| format!("{client} behaves {manner:?}"));
+        self.world.receiver.behave(client, manner);
+    }
+
+    fn weather(&mut self) {
+        let store = STORES[self.rng.usize(0..STORES.len())];
+        let latency = Duration::from_millis([0, 2, 50, 1_000][self.rng.usize(0..4)]);
+        let flaky = if self.rng.u8(0..4) == 0 { 0.3 } else { 0.0 };
+        let away = if self.rng.bool() { Duration::from_millis(self.rng.u64(1..20_000)) } else { Duration::ZERO };
+        self.tell(|| format!("{store}: latency {latency:?}, flaky {flaky}, away {away:?}"));
+        let world = &self.world;
+        macro_rules! each {
+            ($($name:literal => $medium:expr),*) => {
+                match store {
+                    $($name => {
+                        $medium.set_latency(latency);
+                        $medium.set_flaky(flaky);
+                        $medium.go_away(away);
+                    })*
+                    _ => unreachable!(),
+                }
+            };
+        }
+        each!("stash" => world.stash, "log" => world.log.medium, "configs" => world.configs, "states" => world.states);
+    }
+
+    fn restart(&mut self, process: &Life<'_>) {
+        let kind = KINDS[self.rng.usize(0..KINDS.len())];
+        if !self.with(kind) {
+            return;
+        }
+        let id = if kind == "delivery" { self.client() } else { "" };
+        self.tell(|| format!("restart of {kind} {id}"));
+        process.restart(kind, id);
+    }
+
+    fn panic(&mut self) {
+        if self.rng.u8(0..3) == 0 {
+            self.tell(|| "a sender will panic as it is opened".to_owned());
+            self.world.receiver.book().panic_at_open = true;
+        } else {
+            let calls = self.rng.u64(0..60);
+            self.tell(|| format!("an actor will panic after {calls} looks at the clock"));
+            self.world.clock.panic_in(calls);
+        }
+    }
+
+    async fn config(&mut self, process: &Life<'_>) {
+        const SETTINGS: [&str; 5] = [
+            "",
+            ",\"concurrency\":1",
+            ",\"concurrency\":3,\"timeout_ms\":1000",
+            ",\"rate_limit\":{\"max\":3,\"per_ms\":1000}",
+            ",\"timeout_ms\":60000",
+        ];
+        let client = self.client();
+        let settings = match self.rng.u8(0..8) {
+            0 => ",\"concurrency\":\"many\"",
+            _ => SETTINGS[self.rng.usize(0..SETTINGS.len())],
+        };
+        let status = if self.rng.u8(0..4) == 0 { Status::Inactive } else { Status::Active };
+        let gone = self.with("gone") && self.rng.u8(0..20) == 0;
+        self.tell(|| format!("config of {client}: gone {gone} {status:?} {settings}"));
+        self.world.configure(client, status, settings);
+        if gone {
+            process.delete_config(client).await;
+        } else if self.rng.u8(0..4) > 0 {
+            process.refresh(client).await;
+        }
+    }
+
+    /// Everything is well from now on: the service comes to rest, and nothing was lost or out of order.
+    async fn heal(&mut self, process: &Life<'_>) {
+        self.tell(|| "the world heals".to_owned());
+        self.world.heal();
+        for client in &CLIENTS[..self.clients] {
+            process.configure(client, Status::Active, "").await;
+        }
+        process.until(&format!("rest of SEED={}", self.seed), || self.world.is_at_rest()).await;
+        // What is sent after it looks like rest would be wrong, too.
+        process.pass(Duration::from_secs(200)).await;
+        self.tell(|| "rest".to_owned());
+        let wrong = self.world.judge();
+        assert!(self.world.is_at_rest() && wrong.is_empty(), "SEED={}: {wrong:#?}", self.seed);
+    }
+}

@@ -1,0 +1,289 @@
+//! The receivers of the webhooks: one a client, each with its manners, and a book of every request.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use bytes::Bytes;
+use dispatcher::domain::delivery::{Answer, NoAnswer, WebhookRequest};
+use dispatcher::ports::LocalBoxFuture;
+use dispatcher::ports::webhook_sender::{SendError, WebhookSender, WebhookSenders};
+use fastrand::Rng;
+use tokio::time::Instant;
+
+use crate::time::SimClock;
+
+/// What becomes of a request.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Act {
+    /// Worked on, and answered with 200.
+    Ok,
+    /// Not worked on.
+    Status(u16),
+    /// Not worked on: `Retry-After` so many seconds.
+    Wait(u16, u32),
+    /// Worked on, and answered with an error all the same.
+    DoneBut(u16),
+    /// Closed without an answer; worked on or not.
+    Closed { done: bool },
+    /// No answer within the time-out; worked on or not.
+    Hang { done: bool },
+    /// The sender itself breaks.
+    Panic,
+}
+
+/// How a receiver behaves.
+#[derive(Debug, Clone)]
+pub(crate) struct Manner {
+    /// From request to answer, milliseconds.
+    pub(crate) latency_ms: (u64, u64),
+    /// Each with its weight.
+    pub(crate) acts: Vec<(u32, Act)>,
+    /// What becomes of the changes of a document, whatever the others get.
+    pub(crate) documents: HashMap<String, Act>,
+}
+
+impl Manner {
+    pub(crate) fn always(act: Act) -> Self {
+        Self::mixed(vec![(1, act)])
+    }
+
+    pub(crate) fn mixed(acts: Vec<(u32, Act)>) -> Self {
+        Self { latency_ms: (1, 20), acts, documents: HashMap::new() }
+    }
+
+    pub(crate) fn slow(mut self, from: u64, to: u64) -> Self {
+        self.latency_ms = (from, to);
+        self
+    }
+
+    pub(crate) fn but(mut self, document: &str, act: Act) -> Self {
+        self.documents.insert(document.to_owned(), act);
+        self
+    }
+}
+
+/// A request as the receiver saw it.
+#[derive(Debug, Clone)]
+pub(crate) struct Request {
+    pub(crate) life: u32,
+    pub(crate) client: String,
+    pub(crate) document: String,
+    pub(crate) event: String,
+    pub(crate) offset: i64,
+    pub(crate) body: Bytes,
+    pub(crate) started_ms: i64,
+    pub(crate) ended_ms: Option<i64>,
+    /// Answered with 2xx.
+    pub(crate) acknowledged: bool,
+}
+
+#[derive(Default)]
+pub(crate) struct Book {
+    pub(crate) requests: Vec<Request>,
+    /// What was worked on, in that order: indexes of `requests`.
+    pub(crate) arrivals: Vec<usize>,
+    /// What must never be.
+    pub(crate) violations: Vec<String>,
+    manners: HashMap<String, Manner>,
+    rng: Rng,
+    life: u32,
+    /// The next sender that is opened panics.
+    pub(crate) panic_at_open: bool,
+}
+
+pub(crate) struct Receiver {
+    clock: Arc<SimClock>,
+    book: Mutex<Book>,
+}
+
+impl Receiver {
+    pub(crate) fn new(clock: Arc<SimClock>, seed: u64) -> Arc<Self> {
+        let book = Book { rng: Rng::with_seed(seed), ..Book::default() };
+        Arc::new(Self { clock, book: Mutex::new(book) })
+    }
+
+    pub(crate) fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap()
+    }
+
+    pub(crate) fn behave(&self, client: &str, manner: Manner) {
+        self.book().manners.insert(client.to_owned(), manner);
+    }
+
+    pub(crate) fn heal(&self) {
+        let mut book = self.book();
+        book.manners.clear();
+        book.panic_at_open = false;
+    }
+
+    /// A new process sends from now on.
+    pub(crate) fn new_life(&self) {
+        self.book().life += 1;
+    }
+}
+
+impl Book {
+    /// The requests that are on the wire.
+    pub(crate) fn open(&self, client: &str) -> usize {
+        self.of(client).filter(|request| request.ended_ms.is_none()).count()
+    }
+
+    pub(crate) fn of<'a>(&'a self, client: &'a str) -> impl Iterator<Item = &'a Request> {
+        self.requests.iter().filter(move |request| request.client == client)
+    }
+
+    /// What arrived of a document, in that order, by the changes' numbers in their bodies.
+    pub(crate) fn arrived(&self, client: &str, document: &str) -> Vec<u64> {
+        let arrivals = self.arrivals.iter().map(|index| &self.requests[*index]);
+        let mine = arrivals.filter(|request| request.client == client && request.document == document);
+        mine.map(|request| version(&request.body)).collect()
+    }
+
+    fn begin(&mut self, request: &WebhookRequest, now_ms: i64) -> (usize, Act, u64) {
+        let header = |name: &str| {
+            let found = request.headers.iter().find(|(header, _)| header == name);
+            found.map(|(_, value)| value.clone()).unwrap_or_default()
+        };
+        let client = request.url.path().trim_start_matches('/').to_owned();
+        let body: serde_json::Value = serde_json::from_slice(&request.body).unwrap();
+        let document = body["id"].as_str().unwrap().to_owned();
+        let sequence = header("webhook-sequence");
+        let offset: i64 = sequence.rsplit('-').next().unwrap().parse().unwrap();
+        let overlaps = self.requests.iter().rev().take(2_000).find(|other| {
+            other.ended_ms.is_none()
+                && other.life == self.life
+                && other.client == client
+                && other.document == document
+        });
+        if let Some(other) = overlaps {
+            let text = format!(
+                "{client}/{document}: {offset} started at {now_ms} while {} is unanswered",
+                other.offset
+            );
+            self.violations.push(text);
+        }
+        self.requests.push(Request {
+            life: self.life,
+            client: client.clone(),
+            document: document.clone(),
+            event: header("webhook-id"),
+            offset,
+            body: request.body.clone(),
+            started_ms: now_ms,
+            ended_ms: None,
+            acknowledged: false,
+        });
+        let polite = Manner::always(Act::Ok);
+        let manner = self.manners.get(&client).unwrap_or(&polite);
+        let total: u32 = manner.acts.iter().map(|(weight, _)| weight).sum();
+        let mut pick = self.rng.u32(0..total);
+        let drawn = manner.acts.iter().find(|(weight, _)| {
+            let hit = pick < *weight;
+            pick = pick.saturating_sub(*weight);
+            hit
+        });
+        let act = manner.documents.get(&document).copied().unwrap_or(drawn.unwrap().1);
+        let latency_ms = self.rng.u64(manner.latency_ms.0..=manner.latency_ms.1);
+        (self.requests.len() - 1, act, latency_ms)
+    }
+}
+
+/// The number of a change, as its body says.
+pub(crate) fn version(body: &[u8]) -> u64 {
+    let body: serde_json::Value = serde_json::from_slice(body).unwrap();
+    body["v"].as_u64().unwrap()
+}
+
+/// A request on the wire; dropped with the connection.
+struct OnTheWire {
+    receiver: Arc<Receiver>,
+    index: usize,
+    arrived: bool,
+    done: bool,
+}
+
+impl OnTheWire {
+    fn arrive(&mut self) {
+        self.arrived = true;
+        self.receiver.book().arrivals.push(self.index);
+    }
+
+    fn end(&mut self, acknowledged: bool) {
+        let now_ms = self.receiver.clock.now_ms();
+        let mut book = self.receiver.book();
+        book.requests[self.index].ended_ms = Some(now_ms);
+        book.requests[self.index].acknowledged = acknowledged;
+        self.done = true;
+    }
+}
+
+impl Drop for OnTheWire {
+    fn drop(&mut self) {
+        if !self.done {
+            // The receiver may have got it just then.
+            if !self.arrived && self.receiver.book().rng.bool() {
+                self.arrive();
+            }
+            self.end(false);
+        }
+    }
+}
+
+pub(crate) struct SimSenders(pub(crate) Arc<Receiver>);
+
+impl WebhookSenders for SimSenders {
+    fn open(&self) -> Rc<dyn WebhookSender> {
+        let panics = std::mem::take(&mut self.0.book().panic_at_open);
+        assert!(!panics, "a panic of the simulation");
+        Rc::new(SimSender(self.0.clone()))
+    }
+}
+
+struct SimSender(Arc<Receiver>);
+
+impl WebhookSender for SimSender {
+    fn send(&self, request: WebhookRequest) -> LocalBoxFuture<'static, Result<Answer, SendError>> {
+        let receiver = self.0.clone();
+        Box::pin(async move {
+            let now_ms = receiver.clock.now_ms();
+            let (index, act, latency_ms) = receiver.book().begin(&request, now_ms);
+            let mut wire = OnTheWire { receiver, index, arrived: false, done: false };
+            let start = Instant::now();
+            let deadline = start + request.timeout;
+            let latency = Duration::from_millis(latency_ms);
+            let late = latency >= request.timeout;
+            tokio::time::sleep_until((start + latency / 2).min(deadline)).await;
+            let done = matches!(
+                act,
+                Act::Ok | Act::DoneBut(_) | Act::Closed { done: true } | Act::Hang { done: true }
+            );
+            if done && start + latency / 2 < deadline {
+                wire.arrive();
+            }
+            let hangs = late || matches!(act, Act::Hang { .. });
+            tokio::time::sleep_until(if hangs { deadline } else { start + latency }).await;
+            if hangs {
+                wire.end(false);
+                return Err(no_answer(NoAnswer::Timeout));
+            }
+            let answer =
+                |status, retry_after| Ok(Answer { status, retry_after, excerpt: Bytes::new() });
+            let result = match act {
+                Act::Ok => answer(200, None),
+                Act::Status(status) | Act::DoneBut(status) => answer(status, None),
+                Act::Wait(status, seconds) => answer(status, Some(seconds.to_string())),
+                Act::Closed { .. } => Err(no_answer(NoAnswer::Closed)),
+                Act::Hang { .. } => unreachable!("it hung"),
+                Act::Panic => panic!("a panic of the simulation"),
+            };
+            wire.end(act == Act::Ok);
+            result
+        })
+    }
+}
+
+fn no_answer(reason: NoAnswer) -> SendError {
+    SendError { reason, detail: "as told".to_owned() }
+}

@@ -1,0 +1,3 @@
+//! One story each.
+
+mod answers;

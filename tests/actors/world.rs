@@ -1,0 +1,371 @@
+//! A world: stores and receivers that outlive the process, and lives of a process on them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use actix::prelude::*;
+use bytes::Bytes;
+use dispatcher::actors::config_cache::{ConfigCacheActor, Refresh, Reload, config_table};
+use dispatcher::actors::delivery::{DeliveryLimits, DeliveryServices};
+use dispatcher::actors::delivery_fleet::{DELIVERY_KIND, DeliveryFleetActor, Introduce, QuiesceAll};
+use dispatcher::actors::ingest::transfer::TransferStage;
+use dispatcher::actors::ingest::{KafkaIngestActor, Stage};
+use dispatcher::actors::stash::StashActor;
+use dispatcher::actors::windows::Windows;
+use dispatcher::domain::config::{ClientId, Status};
+use dispatcher::domain::retry::RetrySchedule;
+use dispatcher::domain::stash::RowState;
+use dispatcher::domain::transfer::{DocumentHash, EventId, NewTransfer, SourcePosition, TransferKind};
+use dispatcher::metrics::Metrics;
+use dispatcher::ports::event_log::{BatchLimits, EventLog};
+use dispatcher::runtime::{Arbiters, Cell, Kit, RestartPolicy, supervise};
+use tokio_util::sync::CancellationToken;
+
+use crate::memory::Medium;
+use crate::memory::configs::{self, Configs, MemoryConfigs};
+use crate::memory::log::{LogData, MemoryLog};
+use crate::memory::stash::{MemoryStash, StashData};
+use crate::memory::states::MemoryStates;
+use crate::oracle::{self, Ledger, Routed};
+use crate::receiver::{Receiver, SimSenders};
+use crate::time::{ActorClock, SimClock};
+
+pub(crate) const PARTITIONS: u32 = 2;
+
+/// What a scenario may choose.
+#[derive(Clone)]
+pub(crate) struct Choices {
+    pub(crate) limits: DeliveryLimits,
+    pub(crate) unsettled_per_partition: usize,
+    pub(crate) memory_bytes: usize,
+    pub(crate) batch: usize,
+}
+
+impl Default for Choices {
+    fn default() -> Self {
+        Self {
+            limits: DeliveryLimits {
+                client_records: 1_000,
+                client_bytes: 8 << 20,
+                insurance_after: Duration::from_secs(2),
+                idle_after: Duration::from_secs(30),
+                retry: RetrySchedule::default(),
+                payload_attempts: 10,
+            },
+            unsettled_per_partition: 20_000,
+            memory_bytes: 64 << 20,
+            batch: 100,
+        }
+    }
+}
+
+pub(crate) struct World {
+    pub(crate) choices: Choices,
+    pub(crate) clock: Arc<SimClock>,
+    pub(crate) stash: Arc<Medium<StashData>>,
+    pub(crate) states: Arc<Medium<HashMap<ClientId, dispatcher::domain::client_state::ClientState>>>,
+    pub(crate) configs: Arc<Medium<Configs>>,
+    pub(crate) log: Arc<MemoryLog>,
+    pub(crate) receiver: Arc<Receiver>,
+    ledger: Mutex<Ledger>,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self::with(1, Choices::default())
+    }
+
+    pub(crate) fn with(seed: u64, choices: Choices) -> Self {
+        fastrand::seed(seed);
+        let clock = Arc::new(SimClock::new());
+        Self {
+            choices,
+            stash: Medium::new("stash", clock.clone(), seed ^ 1, StashData::default()),
+            states: Medium::new("states", clock.clone(), seed ^ 2, HashMap::new()),
+            configs: Medium::new("configs", clock.clone(), seed ^ 3, Configs::new()),
+            log: Arc::new(MemoryLog::new(Medium::new(
+                "log",
+                clock.clone(),
+                seed ^ 4,
+                LogData::new(PARTITIONS),
+            ))),
+            receiver: Receiver::new(clock.clone(), seed ^ 5),
+            clock,
+            ledger: Mutex::default(),
+        }
+    }
+
+    /// One life of the process. What it has not made durable is gone afterwards: its end is a crash.
+    pub(crate) fn life<T>(&self, story: impl AsyncFnOnce(&Life<'_>) -> T) -> T {
+        let runtime = || {
+            let mut builder = tokio::runtime::Builder::new_current_thread();
+            builder.enable_time().start_paused(true).build().unwrap()
+        };
+        let system = System::with_tokio_rt(runtime);
+        let told = system.block_on(async {
+            self.clock.life_begins();
+            self.receiver.new_life();
+            self.stash.wake_zombies();
+            self.log.medium.wake_zombies();
+            self.states.wake_zombies();
+            let life = Life::begin(self).await;
+            let told = story(&life).await;
+            self.clock.life_ends(Duration::ZERO);
+            told
+        });
+        self.stash.process_died();
+        self.log.medium.process_died();
+        self.states.process_died();
+        self.configs.process_died();
+        drop(system);
+        told
+    }
+
+    /// Appends changes of a document: `count` of them, numbered on.
+    pub(crate) fn change(&self, client: &str, document: &str, count: usize) {
+        for _ in 0..count {
+            self.change_with_gap(client, document, 0);
+        }
+    }
+
+    pub(crate) fn change_with_gap(&self, client: &str, document: &str, gap: i64) {
+        let mut ledger = self.ledger.lock().unwrap();
+        let number = ledger.len() as i64;
+        let same = ledger.values().filter(|routed| routed.client == client && routed.document == document);
+        let version = same.map(|routed| routed.version).max().unwrap_or(0) + 1;
+        let id = ClientId::new(client);
+        let source =
+            SourcePosition { topic: "mongo.wnx-test.things".into(), partition: 0, offset: number };
+        let event_id = EventId::derive(&source, 0, &id);
+        let body = Bytes::from(format!("{{\"id\":\"{document}\",\"v\":{version}}}"));
+        let content = NewTransfer {
+            client: id,
+            document: format!("test.things:{document}").into(),
+            document_hash: DocumentHash::of("wnx-test", "things", document),
+            event_id: event_id.clone(),
+            kind: TransferKind::Live,
+            source,
+            traceparent: None,
+            ts_ms: self.clock.now_ms(),
+            body: body.clone(),
+        };
+        let sequence = self.log.push(content, gap);
+        let routed = Routed {
+            client: client.to_owned(),
+            document: document.to_owned(),
+            offset: sequence.offset,
+            version,
+            body,
+        };
+        ledger.insert(event_id.as_str().to_owned(), routed);
+    }
+
+    /// Writes a client's config into the store: nobody is told.
+    pub(crate) fn configure(&self, client: &str, status: Status, settings: &str) {
+        let value = format!("{{\"webhook\":\"http://hook.test/{client}\"{settings}}}");
+        let now_ms = self.clock.now_ms();
+        configs::put(&mut self.configs.data(), &ClientId::new(client), status, &value, now_ms);
+    }
+
+    /// All changes of the log are committed, and no row waits.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.log.medium.data().is_committed() && self.stash.data().pending() == 0
+    }
+
+    pub(crate) fn heal(&self) {
+        self.stash.heal();
+        self.states.heal();
+        self.configs.heal();
+        self.log.medium.heal();
+        self.receiver.heal();
+    }
+
+    /// What is wrong with the history so far.
+    pub(crate) fn judge(&self) -> Vec<String> {
+        oracle::judge(&self.ledger.lock().unwrap(), &self.receiver.book(), &self.stash.data())
+    }
+
+    /// The rows of a client: number of the change, state.
+    pub(crate) fn rows(&self, client: &str) -> Vec<(u64, RowState)> {
+        let stash = self.stash.data();
+        let rows = stash.rows.iter().filter(|((id, _), _)| id.as_str() == client);
+        rows.map(|(_, row)| (crate::receiver::version(&row.transfer.body), row.state)).collect()
+    }
+}
+
+/// One life of the process.
+pub(crate) struct Life<'a> {
+    pub(crate) world: &'a World,
+    pub(crate) kit: Kit,
+    pub(crate) fleet: Addr<DeliveryFleetActor>,
+    pub(crate) config_cache: Addr<ConfigCacheActor>,
+    pub(crate) metrics: Metrics,
+    stage: Cell,
+    stop_reading: CancellationToken,
+    stop: CancellationToken,
+}
+
+impl<'a> Life<'a> {
+    async fn begin(world: &'a World) -> Self {
+        let metrics = Metrics::new();
+        let kit = Kit::new(Arc::new(|_| {}), RestartPolicy::default());
+        let arbiters = Arc::new(Arbiters::current("simulation"));
+        let arbiter = arbiters.pick(0);
+        let stash = Arc::new(MemoryStash(world.stash.clone()));
+        let configs = Arc::new(MemoryConfigs(world.configs.clone()));
+
+        let (store, stash_metrics) = (stash.clone(), metrics.clone());
+        let stash_writes = supervise(&kit, &arbiter, "stash", "", move |cell| {
+            StashActor::new(cell, store, stash_metrics)
+        });
+        let (writer, table) = config_table();
+        let windows = Windows::new(world.choices.memory_bytes, metrics.clone());
+        let services = Arc::new(DeliveryServices {
+            configs: table,
+            stash: stash.clone(),
+            stash_writes: stash_writes.addr,
+            states: Arc::new(MemoryStates(world.states.clone())),
+            windows: windows.clone(),
+            partitions: world.log.partitions(),
+            senders: Arc::new(SimSenders(world.receiver.clone())),
+            clock: Arc::new(ActorClock(world.clock.clone())),
+            limits: world.choices.limits.clone(),
+            metrics: metrics.clone(),
+        });
+        let (fleet_kit, fleet_configs) = (kit.clone(), configs.clone());
+        let fleet = supervise(&kit, &arbiter, "fleet", "", move |cell| {
+            DeliveryFleetActor::new(cell, fleet_kit, arbiters, services, fleet_configs)
+        })
+        .addr;
+        let (changes, cache_metrics) = (fleet.clone().recipient(), metrics.clone());
+        let config_cache = supervise(&kit, &arbiter, "config-cache", "", move |cell| {
+            ConfigCacheActor::new(cell, configs, writer, changes, cache_metrics)
+        })
+        .addr;
+        fleet.do_send(Introduce(config_cache.clone()));
+        while !matches!(config_cache.send(Reload).await, Ok(Ok(()))) {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        let (stop_reading, stop) = (CancellationToken::new(), CancellationToken::new());
+        let stage = TransferStage {
+            log: world.log.clone(),
+            group: "transfer".to_owned(),
+            limits: BatchLimits { records: world.choices.batch, bytes: 8 << 20 },
+            stash,
+            windows,
+            unsettled_per_partition: world.choices.unsettled_per_partition,
+            fleet: fleet.clone(),
+            metrics: metrics.clone(),
+            stop_reading: stop_reading.clone(),
+            stop: stop.clone(),
+        };
+        let stage = supervise(&kit, &arbiter, TransferStage::KIND, "", move |cell| {
+            KafkaIngestActor::new(cell, stage)
+        })
+        .cell;
+        Self { world, kit, fleet, config_cache, metrics, stage, stop_reading, stop }
+    }
+
+    /// Writes a client's config, and sees to it that the process knows.
+    pub(crate) async fn configure(&self, client: &str, status: Status, settings: &str) {
+        self.world.configure(client, status, settings);
+        self.refresh(client).await;
+    }
+
+    /// Deletes a client's config, and sees to it that the process knows.
+    pub(crate) async fn delete_config(&self, client: &str) {
+        configs::delete(&mut self.world.configs.data(), &ClientId::new(client));
+        self.refresh(client).await;
+    }
+
+    /// Tells the process that a config changed.
+    pub(crate) async fn refresh(&self, client: &str) {
+        while !matches!(self.config_cache.send(Refresh(ClientId::new(client))).await, Ok(Ok(()))) {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// Restarts an actor, if there is one.
+    pub(crate) fn restart(&self, kind: &str, id: &str) {
+        if let Some(cell) = self.kit.registry().get(kind, id) {
+            cell.restart("the simulation wants it");
+        }
+    }
+
+    /// The cell of a client's delivery actor.
+    pub(crate) fn actor(&self, client: &str) -> Option<Cell> {
+        self.kit.registry().get(DELIVERY_KIND, client)
+    }
+
+    pub(crate) async fn pass(&self, time: Duration) {
+        tokio::time::sleep(time).await;
+    }
+
+    /// Waits until something is so, looking every 5 ms.
+    ///
+    /// # Panics
+    /// When it is not within an hour.
+    #[track_caller]
+    pub(crate) fn until(&self, what: &str, is_so: impl Fn() -> bool) -> impl Future<Output = ()> {
+        let caller = std::panic::Location::caller();
+        async move {
+            for _ in 0..720_000 {
+                if is_so() {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            panic!("not within an hour: {what} at {caller}\n{}", self.describe());
+        }
+    }
+
+    /// Waits for rest, and judges the history.
+    #[track_caller]
+    pub(crate) fn rest(&self) -> impl Future<Output = ()> {
+        let rest = self.until("rest", || self.world.is_at_rest());
+        async move {
+            rest.await;
+            let wrong = self.world.judge();
+            assert!(wrong.is_empty(), "{wrong:#?}");
+        }
+    }
+
+    /// Stops as the service does, and in its order.
+    pub(crate) async fn stop_in_order(&self) {
+        self.stop_reading.cancel();
+        self.fleet.send(QuiesceAll).await.unwrap();
+        self.stop.cancel();
+        self.stage.ended().await;
+    }
+
+    /// For people: where everything stands.
+    pub(crate) fn describe(&self) -> String {
+        use std::fmt::Write as _;
+        let mut text = String::new();
+        let log = self.world.log.medium.data();
+        for partition in 0..PARTITIONS {
+            let _ = writeln!(text, "partition {partition} committed {}", log.committed(partition));
+        }
+        let stash = self.world.stash.data();
+        for row in stash.rows().take(20) {
+            let _ = writeln!(
+                text,
+                "row {} {} {:?} attempts {} next {} claim {:?} reason {:?}",
+                row.transfer.client,
+                row.transfer.sequence,
+                row.state,
+                row.attempts,
+                row.next_attempt_at_ms,
+                row.claim,
+                row.reason
+            );
+        }
+        let _ = writeln!(text, "stash {}", stash.describe());
+        for status in self.kit.registry().list() {
+            let _ = writeln!(text, "{}", serde_json::to_string(&status).unwrap());
+        }
+        let _ = writeln!(text, "now {}", self.world.clock.now_ms());
+        text
+    }
+}
