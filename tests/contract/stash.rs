@@ -203,26 +203,44 @@ pub(crate) async fn a_batch_is_all_or_nothing(backend: &impl Backend) {
     assert!(owned.offsets().await.is_empty());
 }
 
-pub(crate) async fn a_drain_lease_is_of_one(backend: &impl Backend) {
+pub(crate) async fn a_drain_lease_is_of_one_owner(backend: &impl Backend) {
     let owned = Owned::open(backend).await;
-    let (stash, a, owner) = (owned.stash(), client("a"), owned.owner);
-    let lease = stash.lease_drain(&a, owner, None, 1_000, 500).await.unwrap();
+    let (stash, a) = (owned.stash(), client("a"));
+    let lease = stash.lease_drain(&a, owned.owner, None, 1_000, 500).await.unwrap();
     assert_eq!(lease.deadline_ms, 1_500);
-    let second = stash.lease_drain(&a, owner, None, 1_499, 500).await;
-    assert!(matches!(second, Err(StoreError::Fenced(_))));
-    let renewed = stash.lease_drain(&a, owner, Some(lease.token), 1_400, 500).await.unwrap();
+    let renewed = stash.lease_drain(&a, owned.owner, Some(lease.token), 1_400, 500).await.unwrap();
     assert_eq!((renewed.token, renewed.deadline_ms), (lease.token, 1_900));
+    // The next owner waits until it has expired: the one before may have a request on the wire.
+    let owner = stash.take_ownership(owned.incarnation, 3).await.unwrap();
+    let early = stash.lease_drain(&a, owner, None, 1_899, 500).await;
+    assert!(matches!(early, Err(StoreError::Fenced(_))));
     let next = stash.lease_drain(&a, owner, None, 1_900, 500).await.unwrap();
     assert!(next.token > lease.token);
     let lost = stash.lease_drain(&a, owner, Some(lease.token), 1_901, 500).await;
     assert!(matches!(lost, Err(StoreError::Fenced(_))));
-    // Given back by who lost it: nothing happens. By who holds it: it is free.
-    stash.release_drain(&a, lease.token).await.unwrap();
-    assert!(stash.lease_drain(&a, owner, None, 1_901, 500).await.is_err());
-    stash.release_drain(&a, next.token).await.unwrap();
-    let free = stash.lease_drain(&a, owner, None, 1_901, 500).await.unwrap();
-    assert!(free.token > next.token);
     assert!(stash.lease_drain(&client("b"), owner, None, 1_901, 500).await.is_ok());
+}
+
+pub(crate) async fn an_owner_takes_its_own_lease_over(backend: &impl Backend) {
+    let owned = Owned::open(backend).await;
+    let (stash, a) = (owned.stash(), client("a"));
+    let old = stash.lease_drain(&a, owned.owner, None, 1_000, 500).await.unwrap();
+    let new = stash.lease_drain(&a, owned.owner, None, 1_001, 500).await.unwrap();
+    assert!(new.token > old.token, "what the actor before still writes is refused");
+    let lost = stash.lease_drain(&a, owned.owner, Some(old.token), 1_002, 500).await;
+    assert!(matches!(lost, Err(StoreError::Fenced(_))));
+}
+
+pub(crate) async fn a_lease_is_given_back_by_who_holds_it(backend: &impl Backend) {
+    let owned = Owned::open(backend).await;
+    let (stash, a) = (owned.stash(), client("a"));
+    let lease = stash.lease_drain(&a, owned.owner, None, 1_000, 500).await.unwrap();
+    let next_owner = stash.take_ownership(owned.incarnation, 3).await.unwrap();
+    stash.release_drain(&a, lease.token - 1).await.unwrap();
+    assert!(stash.lease_drain(&a, next_owner, None, 1_001, 500).await.is_err(), "it was not its to give");
+    stash.release_drain(&a, lease.token).await.unwrap();
+    let free = stash.lease_drain(&a, next_owner, None, 1_001, 500).await.unwrap();
+    assert!(free.token > lease.token);
 }
 
 pub(crate) async fn a_lost_lease_cannot_write(backend: &impl Backend) {
