@@ -8,11 +8,12 @@ use std::time::Duration;
 use actix::prelude::*;
 use actix_web::dev::ServerHandle;
 use anyhow::Context as _;
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::actors::config_cache::{ConfigCacheActor, Refresh, Reload, config_table};
 use crate::actors::delivery::{DeliveryLimits, DeliveryServices};
-use crate::actors::delivery_fleet::{DeliveryFleetActor, Introduce, QuiesceAll};
+use crate::actors::delivery_fleet::{DELIVERY_KIND, DeliveryFleetActor, Introduce, QuiesceAll};
 use crate::actors::ingest::source::SourceStage;
 use crate::actors::ingest::transfer::TransferStage;
 use crate::actors::ingest::{KafkaIngestActor, LagProbe, Stage};
@@ -417,7 +418,7 @@ fn web_state(
     config_cache: Addr<ConfigCacheActor>,
     readiness: Arc<Readiness>,
 ) -> WebState {
-    let registry = kit.registry().clone();
+    let (registry, deliveries) = (kit.registry().clone(), kit.registry().clone());
     let probed = embedded.clone();
     WebState {
         mode: settings.mode.as_str(),
@@ -439,6 +440,10 @@ fn web_state(
         before_scrape: Arc::new(|()| Box::pin(async {})),
         actors: Arc::new(move || {
             registry.list().iter().filter_map(|status| serde_json::to_value(status).ok()).collect()
+        }),
+        delivery: Arc::new(move |client| {
+            let cell = deliveries.get(DELIVERY_KIND, client.as_str())?;
+            Some(Value::clone(&*cell.status().published?))
         }),
         stores: vec![StoreProbe {
             name: "sqlite".to_owned(),

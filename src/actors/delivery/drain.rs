@@ -8,7 +8,7 @@ use actix::prelude::*;
 use tokio::time::Instant;
 
 use super::lanes::{Entry, Origin};
-use super::{Rows, Target, WebhookDeliveryActor};
+use super::{Target, WebhookDeliveryActor};
 use crate::domain::client_state::ClientEvent;
 use crate::domain::stash::{Backlog, StashRow};
 use crate::domain::transfer::{DocumentHash, Sequence};
@@ -252,7 +252,7 @@ impl WebhookDeliveryActor {
     /// All rows were read, and those that could be sent were. `queued`: how many writes there had been when the question was asked.
     fn pass_ended(&mut self, backlog: Backlog, queued: u64, ctx: &mut Context<Self>) {
         let nothing_since = self.life.writes.queued() == queued && self.life.writes.is_idle();
-        self.life.rows = Rows { pending: true, dead: self.life.rows.dead || backlog.dead > 0, backlog };
+        self.life.rows.dead |= backlog.dead > 0;
         if backlog.pending == 0 && nothing_since {
             self.life.rows.pending = false;
             self.life.rows.dead = backlog.dead > 0;

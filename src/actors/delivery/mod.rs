@@ -45,7 +45,7 @@ use super::windows::Windows;
 use crate::domain::client_state::{ClientEvent, ClientState, Phase};
 use crate::domain::config::{ClientId, DeliverySettings};
 use crate::domain::retry::RetrySchedule;
-use crate::domain::stash::{Backlog, Claim};
+use crate::domain::stash::Claim;
 use crate::domain::transfer::{DocumentHash, Sequence};
 use crate::metrics::Metrics;
 use crate::ports::client_states::ClientStates;
@@ -158,8 +158,6 @@ struct Rows {
     pending: bool,
     /// There may be dead rows.
     dead: bool,
-    /// For showing: as of the last look.
-    backlog: Backlog,
 }
 
 /// Every life of every delivery actor has its own claim. Beginning at the time of the start keeps claims of an earlier process apart.
@@ -258,7 +256,7 @@ impl WebhookDeliveryActor {
         };
         ctx.spawn(read.into_actor(self).map(|(backlog, state), actor, ctx| {
             let life = &mut actor.life;
-            life.rows = Rows { pending: backlog.pending > 0, dead: backlog.dead > 0, backlog };
+            life.rows = Rows { pending: backlog.pending > 0, dead: backlog.dead > 0 };
             if let Some(state) = state {
                 life.state = state;
             }
@@ -408,7 +406,6 @@ impl WebhookDeliveryActor {
             "in_flight": in_flight.len(),
             "queued": lanes.live().records + lanes.rows().records,
             "rows_waiting": rows.pending,
-            "stashed": rows.backlog.pending,
         }));
     }
 
