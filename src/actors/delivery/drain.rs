@@ -207,7 +207,8 @@ impl WebhookDeliveryActor {
     ) {
         self.life.drain.asking = true;
         let generation = self.life.drain.generation;
-        let queued = self.life.writes.queued();
+        // Only of writes that are durable by now the answer surely knows.
+        let queued = self.life.writes.is_idle().then(|| self.life.writes.queued());
         ctx.spawn(look.into_actor(self).map(move |seen, actor, ctx| {
             if actor.life.drain.generation != generation {
                 return;
@@ -247,9 +248,10 @@ impl WebhookDeliveryActor {
         }
     }
 
-    /// All rows were read, and those that could be sent were. `queued`: how many writes there had been when the question was asked.
-    fn pass_ended(&mut self, backlog: Backlog, queued: u64) {
-        let nothing_since = self.life.writes.queued() == queued && self.life.writes.is_idle();
+    /// All rows were read, and those that could be sent were. `queued`: how many writes there had been when the question was
+    /// asked; `None`: not all of them were durable.
+    fn pass_ended(&mut self, backlog: Backlog, queued: Option<u64>) {
+        let nothing_since = queued == Some(self.life.writes.queued());
         self.life.rows = Rows { pending: true, dead: self.life.rows.dead || backlog.dead > 0, backlog };
         if backlog.pending == 0 && nothing_since {
             self.life.rows.pending = false;
