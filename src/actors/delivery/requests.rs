@@ -193,6 +193,9 @@ impl WebhookDeliveryActor {
             Origin::Live { supersedes } if insured || supersedes => {
                 // An insured transfer is settled by the write of its row, which comes before this one.
                 let after = if insured { After::Nothing } else { After::Settle(sequence) };
+                if insured {
+                    self.life.drain.block(document);
+                }
                 self.life.writes.push(StashWrite::Delivered { transfer }, after);
             }
             Origin::Live { .. } => self.inbox.settle(sequence),
@@ -272,6 +275,7 @@ impl WebhookDeliveryActor {
             Origin::Live { .. } => {
                 if insured {
                     self.rows_wait();
+                    self.life.drain.block(document);
                     self.life.writes.push(StashWrite::Failed { event_id, failure: row }, After::Nothing);
                 } else {
                     self.insert_row(transfer, Some(row), "failed");
