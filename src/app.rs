@@ -15,16 +15,18 @@ use crate::actors::delivery::{DeliveryLimits, DeliveryServices};
 use crate::actors::delivery_fleet::{DeliveryFleetActor, Introduce, QuiesceAll};
 use crate::actors::ingest::source::SourceStage;
 use crate::actors::ingest::transfer::TransferStage;
-use crate::actors::ingest::{KafkaIngestActor, Stage};
+use crate::actors::ingest::{KafkaIngestActor, LagProbe, Stage};
 use crate::actors::stash::StashActor;
 use crate::actors::windows::Windows;
 use crate::backends::embedded::{Embedded, EmbeddedOptions, OpenError};
 use crate::backends::http::HttpSenders;
 use crate::domain::change_event::SourceNames;
 use crate::domain::retry::RetrySchedule;
+use crate::domain::stash::Backlog;
 use crate::metrics::Metrics;
 use crate::ports::clock::{Clock, SystemClock};
 use crate::ports::event_log::BatchLimits;
+use crate::ports::stash::Stash;
 use crate::ports::webhook_sender::SendLimits;
 use crate::runtime::{Arbiters, Cell, Kit, RestartPolicy, StopStep, supervise};
 use crate::settings::{Settings, SettingsError};
@@ -141,23 +143,21 @@ impl Service {
         config_cache.send(Reload).await?.context("client configs")?;
         readiness.configs_are_loaded();
 
+        let (source_lag, transfer_lag) = (LagProbe::default(), LagProbe::default());
         let stop_reading = CancellationToken::new();
-        let transfer = start_stage(
-            &kit,
-            &arbiter,
-            |stop| TransferStage {
-                log: log.clone(),
-                group: settings.source.transfer_group(),
-                limits: BATCH,
-                stash: stash.clone(),
-                windows,
-                unsettled_per_partition: settings.delivery.unsettled_per_partition,
-                fleet: fleet.clone(),
-                metrics: metrics.clone(),
-                stop_reading: stop_reading.clone(),
-                stop,
-            },
-        );
+        let transfer = start_stage(&kit, &arbiter, |stop| TransferStage {
+            log: log.clone(),
+            group: settings.source.transfer_group(),
+            limits: BATCH,
+            stash: stash.clone(),
+            windows,
+            unsettled_per_partition: settings.delivery.unsettled_per_partition,
+            fleet: fleet.clone(),
+            metrics: metrics.clone(),
+            lag: transfer_lag.clone(),
+            stop_reading: stop_reading.clone(),
+            stop,
+        });
         let source = start_stage(&kit, &arbiter, |stop| SourceStage {
             log: log.clone(),
             group: settings.source.group.clone(),
@@ -169,12 +169,18 @@ impl Service {
             table,
             config_cache: config_cache.clone(),
             metrics: metrics.clone(),
+            lag: source_lag.clone(),
             stop,
         });
         keep_house(embedded.clone(), clock.clone(), kit.shutdown().token());
         readiness.is_started();
 
-        let state = web_state(&settings, &embedded, &kit, clock, &metrics, config_cache, readiness.clone());
+        let gauges =
+            Gauges { source_lag, transfer_lag, stash, clock: clock.clone(), metrics: metrics.clone() };
+        let state = WebState {
+            before_scrape: gauges.before_scrape(),
+            ..web_state(&settings, &embedded, &kit, clock, &metrics, config_cache, readiness.clone())
+        };
         let server = web::start(state, listener)?;
         let web = server.handle();
         actix_rt::spawn(server);
@@ -224,7 +230,8 @@ impl Service {
             StopStep::new("source", STOP_STEP, self.source.end()),
             StopStep::new("delivery", self.in_flight_limit, quiesce),
             StopStep::new("commit", STOP_STEP, self.transfer.end()),
-            StopStep::new("web", STOP_STEP * 2, self.web.stop(true)),
+            // Made when its turn comes: the call itself closes the port, and probes are to be answered until the end.
+            StopStep::new("web", STOP_STEP * 2, async { self.web.stop(true).await }),
         ];
         self.kit.shutdown().run(steps).await;
         for status in self.kit.registry().list() {
@@ -272,10 +279,7 @@ impl Signals {
     /// When the system refuses a handler.
     pub fn new() -> std::io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-        })
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
     /// The name of the next one.
@@ -361,6 +365,47 @@ fn keep_house(embedded: Arc<Embedded>, clock: Arc<dyn Clock>, stop: Cancellation
             }
         }
     });
+}
+
+/// What the gauges are brought up to date from.
+#[derive(Clone)]
+struct Gauges {
+    source_lag: LagProbe,
+    transfer_lag: LagProbe,
+    stash: Arc<dyn Stash>,
+    clock: Arc<dyn Clock>,
+    metrics: Metrics,
+}
+
+impl Gauges {
+    fn before_scrape(self) -> web::Ask<(), ()> {
+        Arc::new(move |()| {
+            let gauges = self.clone();
+            Box::pin(async move { gauges.refresh().await })
+        })
+    }
+
+    /// In the order of the flow, so that a change on its way is never in none of them. What cannot be asked stays as it was.
+    async fn refresh(&self) {
+        let metrics = &self.metrics;
+        for (stream, probe) in [("source", &self.source_lag), ("transfer", &self.transfer_lag)] {
+            if let Some(lag) = probe.ask().await {
+                metrics.lag.with_label_values(&[stream]).set(gauge(lag.records));
+            }
+        }
+        let Ok(backlogs) = self.stash.backlogs().await else { return };
+        let sum =
+            |count: fn(&Backlog) -> u64| gauge(backlogs.iter().map(|(_, backlog)| count(backlog)).sum());
+        metrics.stash_rows.with_label_values(&["pending"]).set(sum(|backlog| backlog.pending));
+        metrics.stash_rows.with_label_values(&["dead"]).set(sum(|backlog| backlog.dead));
+        let oldest = backlogs.iter().filter_map(|(_, backlog)| backlog.oldest_ts_ms).min();
+        let age_ms = oldest.map_or(0, |oldest| (self.clock.now_ms() - oldest).max(0));
+        metrics.oldest_waiting_seconds.set(age_ms as f64 / 1000.0);
+    }
+}
+
+fn gauge(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 fn web_state(

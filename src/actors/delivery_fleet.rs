@@ -16,7 +16,7 @@ use crate::ports::client_configs::ClientConfigs;
 use crate::ports::stash::Ownership;
 use crate::runtime::{Arbiters, Cell, Kit, Supervised as Child, supervise};
 
-/// How often the stash is asked who has rows: for the gauges, and to start whoever was forgotten.
+/// How often the stash is asked who has rows: to start whoever was forgotten.
 const SURVEY_EVERY: Duration = Duration::from_secs(5);
 
 /// The kind of the delivery actors.
@@ -118,14 +118,6 @@ impl DeliveryFleetActor {
                     return;
                 }
             };
-            let metrics = &actor.services.metrics;
-            let pending = backlogs.iter().map(|(_, backlog)| backlog.pending).sum::<u64>();
-            let dead = backlogs.iter().map(|(_, backlog)| backlog.dead).sum::<u64>();
-            metrics.stash_rows.with_label_values(&["pending"]).set(pending as i64);
-            metrics.stash_rows.with_label_values(&["dead"]).set(dead as i64);
-            let oldest = backlogs.iter().filter_map(|(_, backlog)| backlog.oldest_ts_ms).min();
-            let age = oldest.map_or(0, |oldest| (actor.services.clock.now_ms() - oldest).max(0));
-            metrics.oldest_waiting_seconds.set(age as f64 / 1000.0);
             for (client, backlog) in backlogs {
                 let usable = || {
                     let config = actor.services.configs.get(&client);

@@ -13,6 +13,7 @@ use url::Url;
 use crate::domain::config::Secret;
 use crate::settings::{Environment, SettingsError, admin_token};
 
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long an answer may take.
 const TIMEOUT: Duration = Duration::from_secs(90);
 /// Bytes of an answer that are read.
@@ -36,22 +37,9 @@ impl fmt::Debug for ApiOptions {
 }
 
 impl ApiOptions {
-    /// Prepares requests; connects with the first.
+    /// Prepares requests to the service.
     pub(super) fn open(&self, environment: &Environment) -> Result<Api, SettingsError> {
-        if !matches!(self.url.scheme(), "http" | "https") || !self.url.has_host() {
-            return Err(SettingsError::new("--url", "expected http://host:port or https://host:port"));
-        }
-        let token = match &self.token {
-            Some(token) => Some(Secret::new(token.clone())),
-            None => admin_token(environment)?,
-        };
-        let roots = rustls::RootCertStore::from_iter(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
-        let mut tls = rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
-        tls.alpn_protocols = vec![b"http/1.1".to_vec()];
-        let connector = awc::Connector::new().rustls_0_23(Arc::new(tls)).timeout(Duration::from_secs(10));
-        let client =
-            awc::Client::builder().connector(connector).timeout(TIMEOUT).disable_redirects().finish();
-        Ok(Api { client, base: self.url.as_str().trim_end_matches('/').to_owned(), token })
+        Api::open(&self.url, self.token.clone().map(Secret::new), environment)
     }
 }
 
@@ -84,6 +72,28 @@ impl Api {
     pub(super) fn local(address: std::net::SocketAddr) -> Self {
         let client = awc::Client::builder().timeout(TIMEOUT).disable_redirects().finish();
         Self { client, base: format!("http://{address}"), token: None }
+    }
+
+    /// Prepares requests; connects with the first. Without a token the environment's is taken.
+    pub(super) fn open(
+        url: &Url,
+        token: Option<Secret>,
+        environment: &Environment,
+    ) -> Result<Self, SettingsError> {
+        if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
+            return Err(SettingsError::new("--url", "expected http://host:port or https://host:port"));
+        }
+        let token = match token {
+            Some(token) => Some(token),
+            None => admin_token(environment)?,
+        };
+        let roots = rustls::RootCertStore::from_iter(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+        let mut tls = rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+        tls.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let connector = awc::Connector::new().rustls_0_23(Arc::new(tls)).timeout(CONNECT_TIMEOUT);
+        let client =
+            awc::Client::builder().connector(connector).timeout(TIMEOUT).disable_redirects().finish();
+        Ok(Self { client, base: url.as_str().trim_end_matches('/').to_owned(), token })
     }
 
     pub(super) async fn get(&self, path: &str) -> Result<Value, ApiError> {
@@ -143,4 +153,29 @@ pub(super) fn encoded(id: &str) -> String {
         }
     }
     segment
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_id_is_one_segment() {
+        for (id, segment) in [
+            ("64c0-a_Z", "64c0-a_Z"),
+            ("a/b?c#d%", "a%2Fb%3Fc%23d%25"),
+            ("..", "%2E%2E"),
+            ("\0å", "%00%C3%A5"),
+        ] {
+            assert_eq!(encoded(id), segment);
+        }
+    }
+
+    #[actix_web::test]
+    async fn a_url_that_is_no_service_is_a_mistake_in_the_command() {
+        for url in ["ftp://x/", "mailto:x", "unix:/run/x"] {
+            let opened = Api::open(&url.parse().unwrap(), None, &Environment::new());
+            assert_eq!(opened.err().map(|err| err.key().to_owned()), Some("--url".to_owned()), "{url}");
+        }
+    }
 }

@@ -178,9 +178,7 @@ async fn list(api: &Api, as_json: bool) -> anyhow::Result<()> {
         let page = api.get(&query).await?;
         for client in page["clients"].as_array().into_iter().flatten() {
             if as_json {
-                if output::line(&client.to_string())?.is_break() {
-                    return Ok(());
-                }
+                output::line(&client.to_string())?;
             } else {
                 rows.push(row(client));
             }
@@ -218,13 +216,87 @@ fn row(client: &Value) -> [String; 7] {
 }
 
 fn print(rows: &[[String; 7]]) -> std::io::Result<()> {
+    aligned(rows).iter().try_for_each(|line| output::line(line))
+}
+
+fn aligned(rows: &[[String; 7]]) -> Vec<String> {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
     let widths: Vec<_> = (0..COLUMNS.len()).map(width).collect();
-    for row in rows {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
-        if output::line(cells.collect::<Vec<_>>().join("  ").trim_end())?.is_break() {
-            break;
+    rows.iter()
+        .map(|row| {
+            let cells: Vec<_> =
+                row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
+            cells.join("  ").trim_end().to_owned()
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::commands::exit_code;
+
+    /// The value that `clients set` with these arguments sends.
+    fn value(arguments: &[&str]) -> anyhow::Result<Value> {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            options: SetOptions,
         }
+        let arguments = ["set", "acme"].iter().chain(arguments);
+        value_of(&Line::try_parse_from(arguments)?.options)
     }
-    Ok(())
+
+    #[test]
+    fn options_replace_members_of_the_value() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "hunter2\n").unwrap();
+        let secret = format!("@{}", file.path().display());
+        let arguments = [
+            "--value",
+            r#"{"webhook":"http://a/","coalesce":true}"#,
+            "--webhook",
+            "http://b/",
+            "--secret",
+            &secret,
+        ];
+        assert_eq!(
+            value(&arguments).unwrap(),
+            json!({ "webhook": "http://b/", "coalesce": true, "secret": "hunter2" })
+        );
+    }
+
+    #[test]
+    fn a_value_that_is_no_object_is_a_mistake_in_the_command() {
+        for text in ["[]", "{", "hunter2"] {
+            let err = value(&["--value", text]).unwrap_err();
+            assert_eq!(exit_code(&err), std::process::ExitCode::from(2), "{text}");
+            assert!(!err.to_string().contains("hunter2"));
+        }
+        assert!(value(&[]).is_err());
+        assert!(value(&["--value", "@/nowhere"]).unwrap_err().to_string().contains("/nowhere"));
+    }
+
+    #[test]
+    fn the_list_is_aligned_and_an_id_cannot_break_it() {
+        let client = json!({
+            "client": "a\n\u{1b}[31m",
+            "config": { "status": "ACTIVE", "deleted": false, "value": { "webhook": "http://a/" },
+                "fault": { "key": "headers", "problem": "must be an object" } },
+            "state": { "phase": "degraded" },
+            "backlog": { "pending": 12, "dead": 0 },
+        });
+        let bare =
+            json!({ "client": "b", "config": null, "state": null, "backlog": { "pending": 1, "dead": 2 } });
+        assert_eq!(
+            aligned(&[COLUMNS.map(str::to_owned), row(&client), row(&bare)]),
+            [
+                "CLIENT         STATUS  STATE     PENDING  DEAD  WEBHOOK    FAULT",
+                "a\\n\\u{1b}[31m  ACTIVE  degraded  12       0     http://a/  headers: must be an object",
+                "b              -       -         1        2     -",
+            ]
+        );
+    }
 }

@@ -34,8 +34,8 @@ pub(super) async fn run(options: DeadLettersOptions, environment: &Environment) 
             let record = &letter["record"];
             if record.is_null() {
                 output::note(&position(letter));
-            } else if output::line(&record.to_string())?.is_break() {
-                return Ok(());
+            } else {
+                output::line(&record.to_string())?;
             }
         }
         after = page["next"].as_i64();

@@ -1,5 +1,8 @@
 //! `dispatcher explain`: says what each record of a file is, and who would get it.
 
+mod command;
+mod routes;
+
 use std::io::{Read, Write};
 use std::sync::Arc;
 
@@ -10,6 +13,8 @@ use crate::domain::change_event::{self, ChangeEvent, SourceEvent, SourceNames, S
 use crate::domain::config::ClientId;
 use crate::domain::intake::{self, Defaults, NewRecord};
 use crate::domain::transfer::SourcePosition;
+
+pub(super) use command::{ExplainOptions, run};
 
 /// What would become of a change for one client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

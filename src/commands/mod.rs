@@ -35,9 +35,9 @@ pub struct Cli {
 const EXAMPLES: &str = "\
 Examples:
   dispatcher demo                                            watch it work, in a temporary folder
-  dispatcher                                                 run the service, embedded, in ./data
+  DISPATCHER_EGRESS_ALLOW=127.0.0.1 dispatcher               run the service, embedded, in ./data; webhooks may be here
   dispatcher receive                                         a webhook that prints what it gets
-  dispatcher clients set acme --webhook http://127.0.0.1:4020/
+  dispatcher clients set acme --webhook http://127.0.0.1:4011/
   dispatcher send events.json                                hand change events to the service
   dispatcher explain events.json                             say what it would make of them
 
@@ -49,21 +49,30 @@ enum Command {
     Run(run::RunOptions),
     /// Show it at work: receivers, a stream of sample events and a live summary, in a temporary folder
     Demo(demo::DemoOptions),
-    /// Receive webhooks: print what arrives, check signatures and order, fail on request
-    Receive(receive::ReceiveOptions),
     /// Hand change events to a running service
     Send(send::SendOptions),
+    /// Receive webhooks: print them, check signatures and order, fail on request
+    Receive(receive::ReceiveOptions),
+    /// Say what each record of a file is, and who would get it
+    Explain(explain::ExplainOptions),
     /// List and change the clients of a running service
     Clients(clients::ClientsOptions),
     /// Print the source records that could not be read, as JSON lines
     DeadLetters(dead_letters::DeadLettersOptions),
 }
 
-/// Does what the command line says.
+/// Does what the command line says. A reader of the output that goes away (`| head`) ends it without an error.
 ///
 /// # Errors
 /// To be shown by [`one_line`], and to end the process with [`exit_code`].
 pub fn run(cli: Cli) -> anyhow::Result<()> {
+    match dispatch(cli) {
+        Err(err) if output::is_reader_gone(&err) => Ok(()),
+        outcome => outcome,
+    }
+}
+
+fn dispatch(cli: Cli) -> anyhow::Result<()> {
     let system = actix_rt::System::new();
     let command = match cli.command {
         None => return system.block_on(run::run(cli.run)),
@@ -76,8 +85,9 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
         match command {
             Command::Run(options) => run::run(options).await,
             Command::Demo(options) => demo::run(options).await,
-            Command::Receive(options) => receive::run(options).await,
             Command::Send(options) => send::run(options, &environment).await,
+            Command::Receive(options) => receive::run(options).await,
+            Command::Explain(options) => explain::run(options).await,
             Command::Clients(options) => clients::run(options, &environment).await,
             Command::DeadLetters(options) => dead_letters::run(options, &environment).await,
         }

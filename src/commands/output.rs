@@ -1,19 +1,26 @@
-//! Standard output. A reader that goes away (`| head`) ends the command, without an error.
+//! Standard output and standard error.
 
 use std::io::{self, Write};
-use std::ops::ControlFlow;
 
-/// Prints a line. `Break`: nobody reads any more.
-pub(super) fn line(text: &str) -> io::Result<ControlFlow<()>> {
-    match writeln!(io::stdout().lock(), "{text}") {
-        Ok(()) => Ok(ControlFlow::Continue(())),
-        Err(err) if err.kind() == io::ErrorKind::BrokenPipe => Ok(ControlFlow::Break(())),
-        Err(err) => Err(err),
-    }
+/// Prints a line.
+pub(super) fn line(text: &str) -> io::Result<()> {
+    writeln!(io::stdout().lock(), "{text}")
 }
 
 /// Prints a line for people on standard error.
 pub(super) fn note(text: &str) {
     // Nobody is left to tell when even this cannot be written.
     let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// Whether a command ended because nobody reads its output any more.
+pub(super) fn is_reader_gone(err: &anyhow::Error) -> bool {
+    err.chain().any(|cause| {
+        let kind = match (cause.downcast_ref::<io::Error>(), cause.downcast_ref::<serde_json::Error>()) {
+            (Some(err), _) => Some(err.kind()),
+            (None, Some(err)) => err.io_error_kind(),
+            (None, None) => None,
+        };
+        kind == Some(io::ErrorKind::BrokenPipe)
+    })
 }

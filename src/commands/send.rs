@@ -161,3 +161,111 @@ async fn send_chunk(api: &Api, path: &str, chunk: Bytes, sent_before: u64) -> an
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use actix_web::http::header;
+    use actix_web::{App, HttpResponse, HttpServer, web};
+
+    use super::*;
+
+    /// What a service was sent, and what it answers: the statuses in order, then 202.
+    #[derive(Default)]
+    struct Service {
+        answers: Mutex<Vec<HttpAnswer>>,
+        bodies: Mutex<Vec<Vec<serde_json::Value>>>,
+    }
+
+    struct HttpAnswer(u16, &'static str);
+
+    async fn take(service: web::Data<Service>, body: Bytes) -> HttpResponse {
+        service.bodies.lock().unwrap().push(serde_json::from_slice(&body).unwrap());
+        let next = service.answers.lock().unwrap().pop().unwrap_or(HttpAnswer(202, "{}"));
+        HttpResponse::build(next.0.try_into().unwrap()).insert_header((header::RETRY_AFTER, "0")).body(next.1)
+    }
+
+    /// Sends a file to a service that gives these answers first. What it was sent, and what came of it.
+    async fn sent(file: &str, mut answers: Vec<HttpAnswer>) -> (Arc<Service>, u64, Result<(), String>) {
+        answers.reverse();
+        let service = web::Data::new(Service { answers: Mutex::new(answers), ..Service::default() });
+        let served = service.clone();
+        let server = HttpServer::new(move || {
+            App::new()
+                .app_data(served.clone())
+                .app_data(web::PayloadConfig::new(32 << 20))
+                .route("/v1/events", web::post().to(take))
+        })
+        .workers(1)
+        .disable_signals()
+        .bind("127.0.0.1:0")
+        .unwrap();
+        let url = format!("http://{}", server.addrs()[0]).parse().unwrap();
+        let running = server.run();
+        let handle = running.handle();
+        actix_rt::spawn(running);
+        let api = Api::open(&url, None, &Environment::new()).unwrap();
+        let input: Box<dyn BufRead> = Box::new(io::Cursor::new(file.to_owned()));
+        let mut accepted = 0;
+        let bar = ProgressBar::hidden();
+        let outcome = send_all(&api, "/v1/events", &mut Records::new(input), &bar, &mut accepted).await;
+        handle.stop(false).await;
+        (service.into_inner(), accepted, outcome.map_err(|err| err.to_string()))
+    }
+
+    fn numbers(service: &Service) -> Vec<usize> {
+        service.bodies.lock().unwrap().iter().map(Vec::len).collect()
+    }
+
+    #[actix_web::test]
+    async fn records_go_out_in_order_in_requests_of_500() {
+        let file: String = (0..1201).map(|number| format!("{{\"n\":{number}}}\n")).collect();
+        let (service, accepted, outcome) = sent(&file, vec![]).await;
+        assert_eq!((accepted, outcome), (1201, Ok(())));
+        assert_eq!(numbers(&service), [500, 500, 201]);
+        let bodies = service.bodies.lock().unwrap();
+        assert!(bodies.iter().flatten().map(|record| &record["n"]).eq((0..1201).collect::<Vec<_>>().iter()));
+    }
+
+    #[actix_web::test]
+    async fn requests_stay_below_8_mib_but_for_a_larger_record() {
+        let record = |mib: usize| format!("\"{}\"\n", "x".repeat((mib << 20) - 2));
+        let file = [record(3), record(3), record(3), record(10), record(1)].concat();
+        let (service, accepted, outcome) = sent(&file, vec![]).await;
+        assert_eq!((accepted, outcome), (5, Ok(())));
+        assert_eq!(numbers(&service), [2, 1, 1, 1]);
+    }
+
+    #[actix_web::test]
+    async fn an_unavailable_service_is_asked_again_before_anything_newer_is_sent() {
+        let file = "{\"n\":0}{\"n\":1}";
+        let (service, accepted, outcome) =
+            sent(file, vec![HttpAnswer(503, ""), HttpAnswer(503, r#"{"detail":"full"}"#)]).await;
+        assert_eq!((accepted, outcome), (2, Ok(())));
+        let bodies = service.bodies.lock().unwrap();
+        assert_eq!(bodies.len(), 3);
+        assert!(bodies.iter().all(|body| *body == bodies[0]));
+    }
+
+    #[actix_web::test]
+    async fn a_broken_record_is_named_by_its_place_in_the_file() {
+        let file = "{}".repeat(600);
+        let answers = vec![HttpAnswer(202, "{}"), HttpAnswer(400, r#"{"detail":"no topic","index":7}"#)];
+        let (_, accepted, outcome) = sent(&file, answers).await;
+        assert_eq!((accepted, outcome), (500, Err("record 508 is broken: no topic".to_owned())));
+    }
+
+    #[actix_web::test]
+    async fn what_comes_before_a_cut_off_record_is_sent() {
+        let (service, accepted, outcome) = sent("{}{}{", vec![]).await;
+        assert_eq!((accepted, numbers(&service)), (2, vec![2]));
+        assert_eq!(outcome, Err("the input ends in the middle of a record".to_owned()));
+    }
+
+    #[actix_web::test]
+    async fn other_refusals_end_it() {
+        let (_, accepted, outcome) = sent("{}", vec![HttpAnswer(401, r#"{"detail":"no token"}"#)]).await;
+        assert_eq!((accepted, outcome), (0, Err("no token (status 401 Unauthorized)".to_owned())));
+    }
+}

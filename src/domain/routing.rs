@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::change_event::Op;
+use super::change_event::{ChangeEvent, Op};
 use super::config::{BodyFormat, ClientConfig, ClientId, Status};
 
 /// What routing looks at in a change. Clients may come twice.
@@ -27,6 +27,23 @@ pub struct RoutingInput<'a> {
     pub removed_clients: &'a [ClientId],
     /// Whether it is a document of this service's own configs: they hold secrets.
     pub is_client_config: bool,
+}
+
+impl<'a> RoutingInput<'a> {
+    /// What routing looks at in this change. `mongo_prefix` is the platform's prefix of db names.
+    pub fn of(event: &'a ChangeEvent, mongo_prefix: &str) -> Self {
+        Self {
+            op: event.op,
+            db: &event.db,
+            collection: &event.collection,
+            has_after: event.after.is_some(),
+            has_before: event.before.is_some(),
+            clients: &event.clients,
+            before_clients: &event.before_clients,
+            removed_clients: &event.removed_clients,
+            is_client_config: event.is_client_config(mongo_prefix),
+        }
+    }
 }
 
 /// What an operator decides about routing.

@@ -59,8 +59,8 @@ pub trait Stash: Send + Sync {
         events: Vec<EventId>,
     ) -> BoxFuture<'a, StoreResult<StashCheck>>;
 
-    /// Takes or renews the drain lease of a client: with `held` renews that token, else takes a free or
-    /// expired one. `Fenced` when another holds it.
+    /// Takes or renews the drain lease of a client: with `held` renews that token, else takes a free or expired one, or one that the
+    /// same owner took (its actor began anew, and what the old one sent has ended). `Fenced` when another owner holds it.
     fn lease_drain<'a>(
         &'a self,
         client: &'a ClientId,

@@ -1,4 +1,4 @@
-//! All settings, typed. `config/default.toml` lists every key; [`load`] reads the layers above it.
+//! All settings, typed. `config/default.toml` lists every key; [`Settings::load`] reads the layers above it.
 
 mod check;
 mod environment;

@@ -13,9 +13,12 @@ use crate::ports::{StoreError, StoreResult};
 /// How long a store may take to answer a request.
 const STORE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// An error answer.
+/// An error answer. Boxed: it is the rare half of many results.
 #[derive(Debug)]
-pub(super) struct Problem {
+pub(super) struct Problem(Box<Parts>);
+
+#[derive(Debug)]
+struct Parts {
     status: StatusCode,
     detail: String,
     members: Map<String, Value>,
@@ -25,7 +28,8 @@ pub(super) struct Problem {
 impl Problem {
     /// A problem with this status; `detail` is for people and holds no secret.
     pub(super) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
-        Self { status, detail: detail.into(), members: Map::new(), headers: Vec::new() }
+        let detail = detail.into();
+        Self(Box::new(Parts { status, detail, members: Map::new(), headers: Vec::new() }))
     }
 
     pub(super) fn bad_request(detail: impl Into<String>) -> Self {
@@ -39,38 +43,38 @@ impl Problem {
 
     /// Adds a member for programs.
     pub(super) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
-        self.members.insert(name.to_owned(), value.into());
+        self.0.members.insert(name.to_owned(), value.into());
         self
     }
 
     /// Adds a header.
     pub(super) fn header(mut self, name: header::HeaderName, value: impl Into<String>) -> Self {
-        self.headers.push((name, value.into()));
+        self.0.headers.push((name, value.into()));
         self
     }
 }
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.status, self.detail)
+        write!(f, "{}: {}", self.0.status, self.0.detail)
     }
 }
 
 impl ResponseError for Problem {
     fn status_code(&self) -> StatusCode {
-        self.status
+        self.0.status
     }
 
     fn error_response(&self) -> HttpResponse {
         let mut document = Map::new();
         document.insert("type".into(), "about:blank".into());
-        document.insert("title".into(), self.status.canonical_reason().unwrap_or("Error").into());
-        document.insert("status".into(), self.status.as_u16().into());
-        document.insert("detail".into(), self.detail.as_str().into());
-        document.extend(self.members.clone());
-        let mut response = HttpResponse::build(self.status);
+        document.insert("title".into(), self.0.status.canonical_reason().unwrap_or("Error").into());
+        document.insert("status".into(), self.0.status.as_u16().into());
+        document.insert("detail".into(), self.0.detail.as_str().into());
+        document.extend(self.0.members.clone());
+        let mut response = HttpResponse::build(self.0.status);
         response.content_type("application/problem+json");
-        for (name, value) in &self.headers {
+        for (name, value) in &self.0.headers {
             response.insert_header((name, value.as_str()));
         }
         response.body(Value::Object(document).to_string())

@@ -66,8 +66,11 @@ impl History {
     fn new(seed: u64, without: &str, told: bool) -> Self {
         let mut rng = Rng::with_seed(seed);
         let mut choices = Choices::default();
-        choices.limits.retry =
-            RetrySchedule { base: Duration::from_secs(1), cap: Duration::from_secs(30), ..RetrySchedule::default() };
+        choices.limits.retry = RetrySchedule {
+            base: Duration::from_secs(1),
+            cap: Duration::from_secs(30),
+            ..RetrySchedule::default()
+        };
         choices.limits.payload_attempts = rng.u32(2..=10);
         if rng.bool() {
             choices.limits.client_records = rng.usize(1..=20);
@@ -201,7 +204,8 @@ impl History {
         let store = STORES[self.rng.usize(0..STORES.len())];
         let latency = Duration::from_millis([0, 2, 50, 1_000][self.rng.usize(0..4)]);
         let flaky = if self.rng.u8(0..4) == 0 { 0.3 } else { 0.0 };
-        let away = if self.rng.bool() { Duration::from_millis(self.rng.u64(1..20_000)) } else { Duration::ZERO };
+        let away =
+            if self.rng.bool() { Duration::from_millis(self.rng.u64(1..20_000)) } else { Duration::ZERO };
         self.tell(|| format!("{store}: latency {latency:?}, flaky {flaky}, away {away:?}"));
         let world = &self.world;
         macro_rules! each {

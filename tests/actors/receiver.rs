@@ -268,8 +268,7 @@ impl WebhookSender for SimSender {
                 wire.end(false);
                 return Err(no_answer(NoAnswer::Timeout));
             }
-            let answer =
-                |status, retry_after| Ok(Answer { status, retry_after, excerpt: Bytes::new() });
+            let answer = |status, retry_after| Ok(Answer { status, retry_after, excerpt: Bytes::new() });
             let result = match act {
                 Act::Ok => answer(200, None),
                 Act::Status(status) | Act::DoneBut(status) => answer(status, None),

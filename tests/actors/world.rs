@@ -10,7 +10,7 @@ use dispatcher::actors::config_cache::{ConfigCacheActor, Refresh, Reload, config
 use dispatcher::actors::delivery::{DeliveryLimits, DeliveryServices};
 use dispatcher::actors::delivery_fleet::{DELIVERY_KIND, DeliveryFleetActor, Introduce, QuiesceAll};
 use dispatcher::actors::ingest::transfer::TransferStage;
-use dispatcher::actors::ingest::{KafkaIngestActor, Stage};
+use dispatcher::actors::ingest::{KafkaIngestActor, LagProbe, Stage};
 use dispatcher::actors::stash::StashActor;
 use dispatcher::actors::windows::Windows;
 use dispatcher::domain::config::{ClientId, Status};
@@ -135,8 +135,7 @@ impl World {
         let same = ledger.values().filter(|routed| routed.client == client && routed.document == document);
         let version = same.map(|routed| routed.version).max().unwrap_or(0) + 1;
         let id = ClientId::new(client);
-        let source =
-            SourcePosition { topic: "mongo.wnx-test.things".into(), partition: 0, offset: number };
+        let source = SourcePosition { topic: "mongo.wnx-test.things".into(), partition: 0, offset: number };
         let event_id = EventId::derive(&source, 0, &id);
         let body = Bytes::from(format!("{{\"id\":\"{document}\",\"v\":{version}}}"));
         let content = NewTransfer {
@@ -216,9 +215,8 @@ impl<'a> Life<'a> {
         let configs = Arc::new(MemoryConfigs(world.configs.clone()));
 
         let (store, stash_metrics) = (stash.clone(), metrics.clone());
-        let stash_writes = supervise(&kit, &arbiter, "stash", "", move |cell| {
-            StashActor::new(cell, store, stash_metrics)
-        });
+        let stash_writes =
+            supervise(&kit, &arbiter, "stash", "", move |cell| StashActor::new(cell, store, stash_metrics));
         let (writer, table) = config_table();
         let windows = Windows::new(world.choices.memory_bytes, metrics.clone());
         let services = Arc::new(DeliveryServices {
@@ -257,6 +255,7 @@ impl<'a> Life<'a> {
             unsettled_per_partition: world.choices.unsettled_per_partition,
             fleet: fleet.clone(),
             metrics: metrics.clone(),
+            lag: LagProbe::default(),
             stop_reading: stop_reading.clone(),
             stop: stop.clone(),
         };

@@ -23,7 +23,7 @@ fn removed(document_id: &str, ts_ms: i64) -> ConfigHint {
     ConfigHint { document_id: document_id.into(), document: None, removed: true, ts_ms }
 }
 
-pub async fn put_creates_and_replaces(backend: &impl Backend) {
+pub(crate) async fn put_creates_and_replaces(backend: &impl Backend) {
     let configs = backend.open().await.configs;
     let a = client("a \u{0}");
     assert!(configs.get(&a).await.unwrap().is_none());
@@ -40,7 +40,7 @@ pub async fn put_creates_and_replaces(backend: &impl Backend) {
     assert!(stored.config.delivery.is_err(), "no webhook");
 }
 
-pub async fn a_deleted_config_is_still_loaded(backend: &impl Backend) {
+pub(crate) async fn a_deleted_config_is_still_loaded(backend: &impl Backend) {
     let configs = backend.open().await.configs;
     assert!(!configs.delete(&client("a"), T0).await.unwrap());
     configs.put(&client("a"), Status::Active, "{}".into(), T0).await.unwrap();
@@ -60,7 +60,7 @@ pub async fn a_deleted_config_is_still_loaded(backend: &impl Backend) {
     assert_eq!(configs.get(&client("a")).await.unwrap().unwrap().config.version, 3);
 }
 
-pub async fn an_older_document_does_not_replace(backend: &impl Backend) {
+pub(crate) async fn an_older_document_does_not_replace(backend: &impl Backend) {
     let configs = backend.open().await.configs;
     let new = document("a", 2, T0 + 10, "http://new.test/");
     assert_eq!(configs.changed(hint("1", new.clone())).await.unwrap(), Some(client("a")));
@@ -82,7 +82,7 @@ pub async fn an_older_document_does_not_replace(backend: &impl Backend) {
     assert_eq!(stored.value, value);
 }
 
-pub async fn a_removed_document_deletes_its_client(backend: &impl Backend) {
+pub(crate) async fn a_removed_document_deletes_its_client(backend: &impl Backend) {
     let configs = backend.open().await.configs;
     configs.changed(hint("1", document("a", 1, T0, "http://a.test/"))).await.unwrap();
     assert_eq!(configs.changed(removed("2", T0 + 1)).await.unwrap(), None);
@@ -94,7 +94,7 @@ pub async fn a_removed_document_deletes_its_client(backend: &impl Backend) {
     assert_eq!(configs.changed(again).await.unwrap(), None);
 }
 
-pub async fn a_document_may_change_its_client(backend: &impl Backend) {
+pub(crate) async fn a_document_may_change_its_client(backend: &impl Backend) {
     let configs = backend.open().await.configs;
     configs.changed(hint("1", document("a", 1, T0, "http://a.test/"))).await.unwrap();
     let moved = hint("1", document("b", 2, T0 + 1, "http://b.test/"));
@@ -104,7 +104,7 @@ pub async fn a_document_may_change_its_client(backend: &impl Backend) {
     assert_eq!(configs.changed(removed("1", T0 + 2)).await.unwrap(), Some(client("b")));
 }
 
-pub async fn what_is_no_client_config_is_passed_over(backend: &impl Backend) {
+pub(crate) async fn what_is_no_client_config_is_passed_over(backend: &impl Backend) {
     let configs = backend.open().await.configs;
     for document in [r#"{"key":"THEME","eid":"a"}"#, r#"{"key":"CQRS"}"#, "[", "\u{0}"] {
         assert_eq!(configs.changed(hint("1", document.to_owned())).await.unwrap(), None, "{document}");
@@ -114,7 +114,7 @@ pub async fn what_is_no_client_config_is_passed_over(backend: &impl Backend) {
     assert!(configs.load().await.unwrap().is_empty());
 }
 
-pub async fn configs_outlive_a_restart(backend: &impl Backend) {
+pub(crate) async fn configs_outlive_a_restart(backend: &impl Backend) {
     let stores = backend.open().await;
     let value = r#"{"webhook":"http://a.test/"}"#;
     stores.configs.put(&client("a"), Status::Active, value.into(), T0).await.unwrap();

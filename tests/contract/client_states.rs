@@ -5,18 +5,20 @@ use dispatcher::domain::client_state::{ClientState, Phase};
 use crate::fixture::{Backend, client};
 
 fn state(phase: Phase, since_ms: i64) -> ClientState {
-    ClientState {
-        phase,
-        since_ms,
-        reason: "timeout".into(),
-        next_attempt_at_ms: Some(since_ms + 5_000),
-        failing_since_ms: Some(since_ms),
-        last_success_ms: None,
-        failed_rounds: 3,
-    }
+    let members = serde_json::json!({
+        "phase": phase,
+        "since_ms": since_ms,
+        "reason": "status_503",
+        "next_attempt_at_ms": since_ms + 5_000,
+        "failing_since_ms": since_ms,
+        "last_success_ms": null,
+        "failed_rounds": 3,
+        "paused_by": "operator \u{0}",
+    });
+    serde_json::from_value(members).unwrap()
 }
 
-pub async fn a_state_comes_back(backend: &impl Backend) {
+pub(crate) async fn a_state_comes_back(backend: &impl Backend) {
     let stores = backend.open().await;
     assert_eq!(stores.states.get(&client("a")).await.unwrap(), None);
     stores.states.put(&client("a"), state(Phase::Degraded, 1)).await.unwrap();
@@ -29,7 +31,7 @@ pub async fn a_state_comes_back(backend: &impl Backend) {
     assert_eq!(all, expected);
 }
 
-pub async fn states_outlive_a_restart(backend: &impl Backend) {
+pub(crate) async fn states_outlive_a_restart(backend: &impl Backend) {
     let stores = backend.open().await;
     stores.states.put(&client("a"), state(Phase::Paused, 2)).await.unwrap();
     stores.close().await;

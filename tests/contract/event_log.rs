@@ -86,7 +86,7 @@ async fn read_transfers(consumer: &dyn TransferConsumer, count: usize) -> Vec<Ar
     all
 }
 
-pub async fn appended_records_come_back_in_order(backend: &impl Backend) {
+pub(crate) async fn appended_records_come_back_in_order(backend: &impl Backend) {
     let stores = backend.open().await;
     let headers = vec![("h".to_owned(), Bytes::from_static(b"\x00\xff")), ("h".to_owned(), Bytes::new())];
     let odd = NewRecord { topic: "mongo.db.coll".into(), key: None, value: None, headers };
@@ -102,14 +102,14 @@ pub async fn appended_records_come_back_in_order(backend: &impl Backend) {
     assert!(records[0].timestamp_ms > 1_700_000_000_000);
 }
 
-pub async fn nothing_is_appended_of_an_empty_list(backend: &impl Backend) {
+pub(crate) async fn nothing_is_appended_of_an_empty_list(backend: &impl Backend) {
     let stores = backend.open().await;
     assert_eq!(stores.log.append(Vec::new()).await.unwrap(), []);
     let consumer = stores.log.source("g", LIMITS).await.unwrap();
     assert!(waits(consumer.next()).await);
 }
 
-pub async fn a_batch_keeps_its_limits(backend: &impl Backend) {
+pub(crate) async fn a_batch_keeps_its_limits(backend: &impl Backend) {
     let stores = backend.open().await;
     let large = "x".repeat(100_000);
     append(&stores, "mongo.db.coll", &["1", "2", "3", &large, &large, "6"]).await;
@@ -127,7 +127,7 @@ pub async fn a_batch_keeps_its_limits(backend: &impl Backend) {
     assert_eq!(sizes, [3, 1, 1, 1]);
 }
 
-pub async fn a_consumer_waits_for_what_comes(backend: &impl Backend) {
+pub(crate) async fn a_consumer_waits_for_what_comes(backend: &impl Backend) {
     let stores = backend.open().await;
     let consumer = stores.log.source("g", LIMITS).await.unwrap();
     let (records, ()) = tokio::join!(soon(consumer.next()), append(&stores, "mongo.db.coll", &["1"]));
@@ -137,7 +137,7 @@ pub async fn a_consumer_waits_for_what_comes(backend: &impl Backend) {
     assert_eq!(found.1[0].content, new_transfer("a", "d", 1));
 }
 
-pub async fn a_dropped_next_loses_nothing(backend: &impl Backend) {
+pub(crate) async fn a_dropped_next_loses_nothing(backend: &impl Backend) {
     let stores = backend.open().await;
     let values_in: Vec<String> = (0..40).map(|number| number.to_string()).collect();
     let one = BatchLimits { records: 1, bytes: 1 << 20 };
@@ -187,7 +187,7 @@ async fn polled<T>(future: impl Future<Output = T>, polls: usize) -> Option<T> {
     None
 }
 
-pub async fn rewind_goes_back_to_the_committed_offset(backend: &impl Backend) {
+pub(crate) async fn rewind_goes_back_to_the_committed_offset(backend: &impl Backend) {
     let stores = backend.open().await;
     append(&stores, "mongo.db.a", &["1"]).await;
     append(&stores, "mongo.db.b", &["2"]).await;
@@ -202,7 +202,7 @@ pub async fn rewind_goes_back_to_the_committed_offset(backend: &impl Backend) {
     assert_eq!(read(&*consumer, 1).await, records[2..]);
 }
 
-pub async fn groups_are_independent(backend: &impl Backend) {
+pub(crate) async fn groups_are_independent(backend: &impl Backend) {
     let stores = backend.open().await;
     append(&stores, "mongo.db.coll", &["1", "2"]).await;
     let one = stores.log.source("one", LIMITS).await.unwrap();
@@ -214,7 +214,7 @@ pub async fn groups_are_independent(backend: &impl Backend) {
     assert!(waits(one.next()).await);
 }
 
-pub async fn work_is_written_whole(backend: &impl Backend) {
+pub(crate) async fn work_is_written_whole(backend: &impl Backend) {
     let stores = backend.open().await;
     append(&stores, "mongo.db.coll", &["1"]).await;
     let log = open(&stores, "t").await;
@@ -238,7 +238,7 @@ pub async fn work_is_written_whole(backend: &impl Backend) {
     assert_eq!(stores.log.dead_letters(0, 10).await.unwrap().len(), 1);
 }
 
-pub async fn a_commit_that_leaves_out_a_record_is_refused(backend: &impl Backend) {
+pub(crate) async fn a_commit_that_leaves_out_a_record_is_refused(backend: &impl Backend) {
     let stores = backend.open().await;
     append(&stores, "mongo.db.a", &["1"]).await;
     append(&stores, "mongo.db.b", &["2"]).await;
@@ -252,7 +252,7 @@ pub async fn a_commit_that_leaves_out_a_record_is_refused(backend: &impl Backend
     assert_eq!(values(&first[..1]), ["1"], "{skipped:?}");
 }
 
-pub async fn a_second_consumer_cannot_write_the_same_work_again(backend: &impl Backend) {
+pub(crate) async fn a_second_consumer_cannot_write_the_same_work_again(backend: &impl Backend) {
     let stores = backend.open().await;
     append(&stores, "mongo.db.coll", &["1"]).await;
     let log = open(&stores, "t").await;
@@ -271,7 +271,7 @@ pub async fn a_second_consumer_cannot_write_the_same_work_again(backend: &impl B
     assert!(waits(log.next()).await);
 }
 
-pub async fn a_client_has_one_partition_and_its_order(backend: &impl Backend) {
+pub(crate) async fn a_client_has_one_partition_and_its_order(backend: &impl Backend) {
     let stores = backend.open().await;
     let clients: Vec<String> = (0..30).map(|number| format!("client-{number}")).collect();
     for round in 0..4 {
@@ -293,7 +293,7 @@ pub async fn a_client_has_one_partition_and_its_order(backend: &impl Backend) {
     assert!(places.len() > 5, "30 clients on {} partitions", places.len());
 }
 
-pub async fn a_transfer_comes_back_as_it_was(backend: &impl Backend) {
+pub(crate) async fn a_transfer_comes_back_as_it_was(backend: &impl Backend) {
     let stores = backend.open().await;
     let large = Bytes::from(vec![b'x'; 5 << 20]);
     let long = format!("nul\u{0}-{}", "é".repeat(1_500));
@@ -320,7 +320,7 @@ pub async fn a_transfer_comes_back_as_it_was(backend: &impl Backend) {
     }
 }
 
-pub async fn transfers_of_all_partitions_get_their_turn(backend: &impl Backend) {
+pub(crate) async fn transfers_of_all_partitions_get_their_turn(backend: &impl Backend) {
     let stores = backend.open().await;
     let mut transfers: Vec<_> = (0..50).map(|change| new_transfer("busy", "d", change)).collect();
     let quiet = (0..).map(|number| format!("quiet-{number}")).find(|client| {
@@ -335,7 +335,7 @@ pub async fn transfers_of_all_partitions_get_their_turn(backend: &impl Backend) 
     assert!(first.iter().any(|transfer| transfer.source.offset == 99));
 }
 
-pub async fn a_paused_partition_waits(backend: &impl Backend) {
+pub(crate) async fn a_paused_partition_waits(backend: &impl Backend) {
     let stores = backend.open().await;
     let log = open(&stores, "t").await;
     let partition = partition_of(&crate::fixture::client("a"), stores.log.partitions());
@@ -346,7 +346,7 @@ pub async fn a_paused_partition_waits(backend: &impl Backend) {
     assert_eq!(found.0, partition);
 }
 
-pub async fn an_uncommitted_transfer_comes_again_after_a_restart(backend: &impl Backend) {
+pub(crate) async fn an_uncommitted_transfer_comes_again_after_a_restart(backend: &impl Backend) {
     let stores = backend.open().await;
     ingest(&stores, (0..10).map(|change| new_transfer("a", "d", change)).collect()).await;
     let log = open(&stores, "t").await;
@@ -359,7 +359,7 @@ pub async fn an_uncommitted_transfer_comes_again_after_a_restart(backend: &impl 
     assert_eq!(read_transfers(&*log, 6).await, all[4..]);
 }
 
-pub async fn an_uncommitted_record_comes_again_after_a_restart(backend: &impl Backend) {
+pub(crate) async fn an_uncommitted_record_comes_again_after_a_restart(backend: &impl Backend) {
     let stores = backend.open().await;
     append(&stores, "mongo.db.coll", &["1", "2", "3"]).await;
     let consumer = stores.log.source("g", LIMITS).await.unwrap();
@@ -371,7 +371,7 @@ pub async fn an_uncommitted_record_comes_again_after_a_restart(backend: &impl Ba
     assert_eq!(read(&*consumer, 2).await, records[1..]);
 }
 
-pub async fn a_restart_keeps_shape_and_goes_on_counting(backend: &impl Backend) {
+pub(crate) async fn a_restart_keeps_shape_and_goes_on_counting(backend: &impl Backend) {
     let stores = backend.open().await;
     let shape = (stores.log.partitions(), stores.log.incarnation());
     ingest(&stores, vec![new_transfer("a", "d", 1)]).await;
@@ -385,7 +385,7 @@ pub async fn a_restart_keeps_shape_and_goes_on_counting(backend: &impl Backend) 
     assert_eq!(all[1].source.offset, 2);
 }
 
-pub async fn lag_counts_what_is_not_committed(backend: &impl Backend) {
+pub(crate) async fn lag_counts_what_is_not_committed(backend: &impl Backend) {
     let stores = backend.open().await;
     let consumer = stores.log.source("g", LIMITS).await.unwrap();
     let log = open(&stores, "t").await;
@@ -423,7 +423,7 @@ fn dead_letter(record: &SourceRecord, kept: bool) -> DeadLetter {
     }
 }
 
-pub async fn dead_letters_are_kept_with_their_work(backend: &impl Backend) {
+pub(crate) async fn dead_letters_are_kept_with_their_work(backend: &impl Backend) {
     let stores = backend.open().await;
     append(&stores, "mongo.db.coll", &["{", "\u{0}"]).await;
     let consumer = stores.log.source("g", LIMITS).await.unwrap();

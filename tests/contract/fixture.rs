@@ -18,33 +18,33 @@ use dispatcher::ports::locks::Locks;
 use dispatcher::ports::stash::Stash;
 
 /// The stores of a backend, open.
-pub struct Stores {
-    pub log: Arc<dyn EventLog>,
-    pub stash: Arc<dyn Stash>,
-    pub configs: Arc<dyn ClientConfigs>,
-    pub states: Arc<dyn ClientStates>,
-    pub locks: Arc<dyn Locks>,
+pub(crate) struct Stores {
+    pub(crate) log: Arc<dyn EventLog>,
+    pub(crate) stash: Arc<dyn Stash>,
+    pub(crate) configs: Arc<dyn ClientConfigs>,
+    pub(crate) states: Arc<dyn ClientStates>,
+    pub(crate) locks: Arc<dyn Locks>,
     close: BoxFuture<'static, ()>,
 }
 
 impl Stores {
     /// Closes them, as a process does that stops.
-    pub async fn close(self) {
+    pub(crate) async fn close(self) {
         self.close.await;
     }
 }
 
 /// A technology under test. Empty at first; what was written is there when it is opened again.
-pub trait Backend {
+pub(crate) trait Backend {
     fn open(&self) -> BoxFuture<'_, Stores>;
 }
 
-pub struct EmbeddedBackend {
+pub(crate) struct EmbeddedBackend {
     folder: tempfile::TempDir,
 }
 
 impl EmbeddedBackend {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { folder: tempfile::tempdir().unwrap() }
     }
 }
@@ -73,12 +73,12 @@ impl Backend for EmbeddedBackend {
     }
 }
 
-pub fn client(name: &str) -> ClientId {
+pub(crate) fn client(name: &str) -> ClientId {
     ClientId::new(name)
 }
 
 /// A transfer of change number `change` of a document.
-pub fn new_transfer(client: &str, document: &str, change: i64) -> NewTransfer {
+pub(crate) fn new_transfer(client: &str, document: &str, change: i64) -> NewTransfer {
     let client = ClientId::new(client);
     let source = SourcePosition { topic: "mongo.wnx-identity.users".into(), partition: 0, offset: change };
     NewTransfer {
@@ -95,7 +95,7 @@ pub fn new_transfer(client: &str, document: &str, change: i64) -> NewTransfer {
 }
 
 /// The same with its place in partition 3 of a log.
-pub fn transfer(incarnation: u32, client: &str, document: &str, offset: i64) -> Arc<Transfer> {
+pub(crate) fn transfer(incarnation: u32, client: &str, document: &str, offset: i64) -> Arc<Transfer> {
     Arc::new(Transfer {
         sequence: Sequence { incarnation, partition: 3, offset },
         content: new_transfer(client, document, offset),
@@ -103,11 +103,11 @@ pub fn transfer(incarnation: u32, client: &str, document: &str, offset: i64) -> 
 }
 
 /// Fails the test when this is not ready soon: it waits for what never comes.
-pub async fn soon<T>(future: impl Future<Output = T>) -> T {
+pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(20), future).await.expect("nothing came")
 }
 
 /// Whether this waits, now that all that was written is known.
-pub async fn waits<T>(future: impl Future<Output = T>) -> bool {
+pub(crate) async fn waits<T>(future: impl Future<Output = T>) -> bool {
     tokio::time::timeout(Duration::from_millis(50), future).await.is_err()
 }

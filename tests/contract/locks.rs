@@ -2,7 +2,7 @@
 
 use crate::fixture::Backend;
 
-pub async fn a_lease_is_of_one(backend: &impl Backend) {
+pub(crate) async fn a_lease_is_of_one(backend: &impl Backend) {
     let locks = backend.open().await.locks;
     let lease = locks.acquire("k", 1_000, 500).await.unwrap().unwrap();
     assert_eq!(lease.deadline_ms, 1_500);
@@ -12,7 +12,7 @@ pub async fn a_lease_is_of_one(backend: &impl Backend) {
     assert_eq!(locks.acquire("k", 1_600, 500).await.unwrap(), None);
 }
 
-pub async fn tokens_rise_with_each_holder(backend: &impl Backend) {
+pub(crate) async fn tokens_rise_with_each_holder(backend: &impl Backend) {
     let stores = backend.open().await;
     let first = stores.locks.acquire("k", 1_000, 500).await.unwrap().unwrap();
     stores.locks.release(&first).await.unwrap();
@@ -24,7 +24,7 @@ pub async fn tokens_rise_with_each_holder(backend: &impl Backend) {
     assert!(third.token > second.token);
 }
 
-pub async fn a_lease_that_was_given_back_cannot_be_renewed(backend: &impl Backend) {
+pub(crate) async fn a_lease_that_was_given_back_cannot_be_renewed(backend: &impl Backend) {
     let locks = backend.open().await.locks;
     let lease = locks.acquire("k", 1_000, 500).await.unwrap().unwrap();
     locks.release(&lease).await.unwrap();
@@ -36,7 +36,7 @@ pub async fn a_lease_that_was_given_back_cannot_be_renewed(backend: &impl Backen
     assert!(locks.renew(&next, 1_000, 500).await.unwrap().is_some());
 }
 
-pub async fn an_expired_lease_is_taken_over(backend: &impl Backend) {
+pub(crate) async fn an_expired_lease_is_taken_over(backend: &impl Backend) {
     let locks = backend.open().await.locks;
     let old = locks.acquire("k", 1_000, 500).await.unwrap().unwrap();
     let new = locks.acquire("k", 1_500, 500).await.unwrap().unwrap();
@@ -44,7 +44,7 @@ pub async fn an_expired_lease_is_taken_over(backend: &impl Backend) {
     assert_eq!(locks.renew(&old, 1_500, 500).await.unwrap(), None);
 }
 
-pub async fn keys_are_independent(backend: &impl Backend) {
+pub(crate) async fn keys_are_independent(backend: &impl Backend) {
     let locks = backend.open().await.locks;
     assert!(locks.acquire("k", 1_000, 500).await.unwrap().is_some());
     assert!(locks.acquire("l", 1_000, 500).await.unwrap().is_some());

@@ -1,5 +1,6 @@
 //! What every backend of a port must do. Each file is the contract of one port, written against its trait alone; each
 //! backend at the end runs all of them.
+#![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
 
 mod client_configs;
 mod client_states;
@@ -55,7 +56,9 @@ mod embedded {
             drained_pages_follow_each_other,
             an_old_owner_is_fenced,
             a_batch_is_all_or_nothing,
-            a_drain_lease_is_of_one,
+            a_drain_lease_is_of_one_owner,
+        an_owner_takes_its_own_lease_over,
+        a_lease_is_given_back_by_who_holds_it,
             a_lost_lease_cannot_write,
             check_tells_what_waits,
             a_failure_counts_and_frees,
@@ -64,7 +67,8 @@ mod embedded {
             a_dead_row_is_not_drained,
             burying_leaves_nothing_pending,
             a_backlog_is_counted,
-            a_row_behind_an_older_one_is_not_due,
+            the_next_attempt_is_the_earliest_that_is_set,
+            a_held_document_is_left_out,
             rows_outlive_a_restart,
         ],
         client_configs: [

@@ -14,6 +14,9 @@ use crate::fixture::{Backend, Stores, client, new_transfer, transfer};
 const ALL: usize = 1_000;
 const NO_BYTE_LIMIT: usize = usize::MAX;
 
+/// No document is held: it is late, and no claim is ours.
+const NOTHING_HELD: (i64, Claim) = (i64::MAX, Claim(0));
+
 /// The stash of client `a`, under one owner.
 struct Owned {
     stores: Stores,
@@ -54,7 +57,7 @@ impl Owned {
     }
 
     async fn rows(&self) -> Vec<StashRow> {
-        self.stash().drainable(&client("a"), None, ALL, NO_BYTE_LIMIT).await.unwrap()
+        self.stash().drainable(&client("a"), None, NOTHING_HELD, ALL, NO_BYTE_LIMIT).await.unwrap()
     }
 
     async fn offsets(&self) -> Vec<i64> {
@@ -84,14 +87,10 @@ fn dead(transfer: &Arc<Transfer>) -> StashWrite {
 }
 
 fn delivered(transfer: &Arc<Transfer>) -> StashWrite {
-    StashWrite::Delivered {
-        event_id: transfer.event_id.clone(),
-        document_hash: transfer.document_hash,
-        transfer: Arc::clone(transfer),
-    }
+    StashWrite::Delivered { transfer: Arc::clone(transfer) }
 }
 
-pub async fn stashing_twice_is_one_row(backend: &impl Backend) {
+pub(crate) async fn stashing_twice_is_one_row(backend: &impl Backend) {
     let owned = Owned::open(backend).await;
     let change = owned.change("d", 5);
     owned.write(vec![failed(&change, 700)]).await;
@@ -103,7 +102,7 @@ pub async fn stashing_twice_is_one_row(backend: &impl Backend) {
     assert_eq!(owned.backlog().await.pending, 1);
 }
 
-pub async fn a_row_comes_back_as_it_was(backend: &impl Backend) {
+pub(crate) async fn a_row_comes_back_as_it_was(backend: &impl Backend) {
     let owned = Owned::open(backend).await;
     let long = format!("nul\u{0}-{}", "é".repeat(1_500));
     let content = NewTransfer {
@@ -129,7 +128,7 @@ pub async fn a_row_comes_back_as_it_was(backend: &impl Backend) {
     assert!(known.waiting.contains(&change.document_hash) && known.stashed.contains(&change.event_id));
 }
 
-pub async fn only_rows_below_the_committed_offset_are_drained(backend: &impl Backend) {
+pub(crate) async fn only_rows_below_the_committed_offset_are_drained(backend: &impl Backend) {
     let owned = Owned::open(backend).await;
     owned.write([7, 5, 6].map(|offset| waiting(&owned.change("d", offset))).into()).await;
     assert!(owned.offsets().await.is_empty());
@@ -141,7 +140,7 @@ pub async fn only_rows_below_the_committed_offset_are_drained(backend: &impl Bac
     assert_eq!(owned.offsets().await, [5, 6, 7], "the committed offset never goes back");
 }
 
-pub async fn rows_of_an_earlier_log_come_first(backend: &impl Backend) {
+pub(crate) async fn rows_of_an_earlier_log_come_first(backend: &impl Backend) {
     let owned = Owned::open(backend).await;
     let earlier = transfer(owned.incarnation - 1, "a", "d", 900);
     owned.write(vec![waiting(&owned.change("d", 5)), waiting(&earlier)]).await;
@@ -150,7 +149,7 @@ pub async fn rows_of_an_earlier_log_come_first(backend: &impl Backend) {
     assert_eq!(owned.offsets().await, [900, 5]);
 }
 
-pub async fn drained_pages_follow_each_other(backend: &impl Backend) {
+pub(crate) async fn drained_pages_follow_each_other(backend: &impl Backend) {
     let owned = Owned::open(backend).await;
     let large = |offset| {
         let content = NewTransfer { body: Bytes::from(vec![b'x'; 10_000]), ..new_transfer("a", "d", offset) };
@@ -160,7 +159,7 @@ pub async fn drained_pages_follow_each_other(backend: &impl Backend) {
     owned.write((0..10).map(|offset| waiting(&large(offset))).collect()).await;
     owned.commit(10).await;
     let page = async |after: Option<Sequence>, limit, bytes| {
-        let rows = owned.stash().drainable(&client("a"), after, limit, bytes).await.unwrap();
+        let rows = owned.stash().drainable(&client("a"), after, NOTHING_HELD, limit, bytes).await.unwrap();
         rows.iter().map(|row| row.transfer.sequence).collect::<Vec<_>>()
     };
     let first = page(None, 4, NO_BYTE_LIMIT).await;
@@ -170,7 +169,7 @@ pub async fn drained_pages_follow_each_other(backend: &impl Backend) {
     assert_eq!(page(second.last().copied(), 4, 1).await.len(), 1, "a large one is a page of its own");
 }
 
-pub async fn an_old_owner_is_fenced(backend: &impl Backend) {
+pub(crate) async fn an_old_owner_is_fenced(backend: &impl Backend) {
     let owned = Owned::open(backend).await;
     let new = owned.stash().take_ownership(owned.incarnation, 3).await.unwrap();
     assert!(new.epoch > owned.owner.epoch);
@@ -195,7 +194,7 @@ pub async fn an_old_owner_is_fenced(backend: &impl Backend) {
     assert!(matches!(owned.try_write(batch).await, Err(StoreError::Fenced(_))));
 }
 
-pub async fn a_batch_is_all_or_nothing(backend: &impl Backend) {
+pub(crate) async fn a_batch_is_all_or_nothing(backend: &impl Backend) {
     let owned = Owned::open(backend).await;
     let foreign = transfer(owned.incarnation, "b", "d", 6);
     let batch = owned.batch(vec![waiting(&owned.change("d", 5)), waiting(&foreign)]);
@@ -204,29 +203,47 @@ pub async fn a_batch_is_all_or_nothing(backend: &impl Backend) {
     assert!(owned.offsets().await.is_empty());
 }
 
-pub async fn a_drain_lease_is_of_one(backend: &impl Backend) {
+pub(crate) async fn a_drain_lease_is_of_one_owner(backend: &impl Backend) {
     let owned = Owned::open(backend).await;
-    let (stash, a, owner) = (owned.stash(), client("a"), owned.owner);
-    let lease = stash.lease_drain(&a, owner, None, 1_000, 500).await.unwrap();
+    let (stash, a) = (owned.stash(), client("a"));
+    let lease = stash.lease_drain(&a, owned.owner, None, 1_000, 500).await.unwrap();
     assert_eq!(lease.deadline_ms, 1_500);
-    let second = stash.lease_drain(&a, owner, None, 1_499, 500).await;
-    assert!(matches!(second, Err(StoreError::Fenced(_))));
-    let renewed = stash.lease_drain(&a, owner, Some(lease.token), 1_400, 500).await.unwrap();
+    let renewed = stash.lease_drain(&a, owned.owner, Some(lease.token), 1_400, 500).await.unwrap();
     assert_eq!((renewed.token, renewed.deadline_ms), (lease.token, 1_900));
+    // The next owner waits until it has expired: the one before may have a request on the wire.
+    let owner = stash.take_ownership(owned.incarnation, 3).await.unwrap();
+    let early = stash.lease_drain(&a, owner, None, 1_899, 500).await;
+    assert!(matches!(early, Err(StoreError::Fenced(_))));
     let next = stash.lease_drain(&a, owner, None, 1_900, 500).await.unwrap();
     assert!(next.token > lease.token);
     let lost = stash.lease_drain(&a, owner, Some(lease.token), 1_901, 500).await;
     assert!(matches!(lost, Err(StoreError::Fenced(_))));
-    // Given back by who lost it: nothing happens. By who holds it: it is free.
-    stash.release_drain(&a, lease.token).await.unwrap();
-    assert!(stash.lease_drain(&a, owner, None, 1_901, 500).await.is_err());
-    stash.release_drain(&a, next.token).await.unwrap();
-    let free = stash.lease_drain(&a, owner, None, 1_901, 500).await.unwrap();
-    assert!(free.token > next.token);
     assert!(stash.lease_drain(&client("b"), owner, None, 1_901, 500).await.is_ok());
 }
 
-pub async fn a_lost_lease_cannot_write(backend: &impl Backend) {
+pub(crate) async fn an_owner_takes_its_own_lease_over(backend: &impl Backend) {
+    let owned = Owned::open(backend).await;
+    let (stash, a) = (owned.stash(), client("a"));
+    let old = stash.lease_drain(&a, owned.owner, None, 1_000, 500).await.unwrap();
+    let new = stash.lease_drain(&a, owned.owner, None, 1_001, 500).await.unwrap();
+    assert!(new.token > old.token, "what the actor before still writes is refused");
+    let lost = stash.lease_drain(&a, owned.owner, Some(old.token), 1_002, 500).await;
+    assert!(matches!(lost, Err(StoreError::Fenced(_))));
+}
+
+pub(crate) async fn a_lease_is_given_back_by_who_holds_it(backend: &impl Backend) {
+    let owned = Owned::open(backend).await;
+    let (stash, a) = (owned.stash(), client("a"));
+    let lease = stash.lease_drain(&a, owned.owner, None, 1_000, 500).await.unwrap();
+    let next_owner = stash.take_ownership(owned.incarnation, 3).await.unwrap();
+    stash.release_drain(&a, lease.token - 1).await.unwrap();
+    assert!(stash.lease_drain(&a, next_owner, None, 1_001, 500).await.is_err(), "it was not its to give");
+    stash.release_drain(&a, lease.token).await.unwrap();
+    let free = stash.lease_drain(&a, next_owner, None, 1_001, 500).await.unwrap();
+    assert!(free.token > lease.token);
+}
+
+pub(crate) async fn a_lost_lease_cannot_write(backend: &impl Backend) {
     let owned = Owned::open(backend).await;
     let (stash, a) = (owned.stash(), client("a"));
     let change = owned.change("d", 5);
@@ -247,7 +264,7 @@ pub async fn a_lost_lease_cannot_write(backend: &impl Backend) {
     assert!(matches!(owned.try_write(released).await, Err(StoreError::Fenced(_))));
 }
 
-pub async fn check_tells_what_waits(backend: &impl Backend) {
+pub(crate) async fn check_tells_what_waits(backend: &impl Backend) {
     let owned = Owned::open(backend).await;
     let [pending, gone, gone_too, fresh] =
         [("p", 1), ("x", 2), ("x", 3), ("f", 4)].map(|(document, offset)| owned.change(document, offset));
@@ -264,7 +281,7 @@ pub async fn check_tells_what_waits(backend: &impl Backend) {
     assert!(other.waiting.is_empty() && other.dead.is_empty() && other.stashed.is_empty());
 }
 
-pub async fn a_failure_counts_and_frees(backend: &impl Backend) {
+pub(crate) async fn a_failure_counts_and_frees(backend: &impl Backend) {
     let owned = Owned::open(backend).await;
     let change = owned.change("d", 5);
     let claim = Some(Claim(7));
@@ -282,7 +299,7 @@ pub async fn a_failure_counts_and_frees(backend: &impl Backend) {
     assert_eq!(row.claim, None);
 }
 
-pub async fn a_claim_stays_until_it_is_released(backend: &impl Backend) {
+pub(crate) async fn a_claim_stays_until_it_is_released(backend: &impl Backend) {
     let owned = Owned::open(backend).await;
     let change = owned.change("d", 5);
     let claim = Some(Claim(7));
@@ -295,10 +312,10 @@ pub async fn a_claim_stays_until_it_is_released(backend: &impl Backend) {
     assert_eq!((row.claim, row.attempts), (None, 0));
 }
 
-pub async fn a_delivery_supersedes_older_dead_rows_of_its_document(backend: &impl Backend) {
+pub(crate) async fn a_delivery_supersedes_older_dead_rows_of_its_document(backend: &impl Backend) {
     let owned = Owned::open(backend).await;
     let [old, newer, other] =
-        [("d", 5), ("d", 9), ("e", 5)].map(|(document, offset)| owned.change(document, offset));
+        [("d", 5), ("d", 9), ("e", 6)].map(|(document, offset)| owned.change(document, offset));
     let earlier = transfer(owned.incarnation - 1, "a", "d", 900);
     for change in [&old, &newer, &other, &earlier] {
         owned.write(vec![waiting(change), dead(change)]).await;
@@ -317,7 +334,7 @@ pub async fn a_delivery_supersedes_older_dead_rows_of_its_document(backend: &imp
     assert_eq!(owned.backlog().await.dead, 1);
 }
 
-pub async fn a_dead_row_is_not_drained(backend: &impl Backend) {
+pub(crate) async fn a_dead_row_is_not_drained(backend: &impl Backend) {
     let owned = Owned::open(backend).await;
     let (first, second) = (owned.change("d", 5), owned.change("d", 6));
     owned.write(vec![waiting(&first), waiting(&second), dead(&first)]).await;
@@ -332,7 +349,7 @@ pub async fn a_dead_row_is_not_drained(backend: &impl Backend) {
     assert_eq!((backlog.pending, backlog.dead), (1, 1));
 }
 
-pub async fn burying_leaves_nothing_pending(backend: &impl Backend) {
+pub(crate) async fn burying_leaves_nothing_pending(backend: &impl Backend) {
     let owned = Owned::open(backend).await;
     owned.write((0..5).map(|offset| waiting(&owned.change("d", offset))).collect()).await;
     let b = StashBatch {
@@ -346,7 +363,7 @@ pub async fn burying_leaves_nothing_pending(backend: &impl Backend) {
     assert_eq!(owned.stash().backlog(&client("b")).await.unwrap().pending, 1);
 }
 
-pub async fn a_backlog_is_counted(backend: &impl Backend) {
+pub(crate) async fn a_backlog_is_counted(backend: &impl Backend) {
     let owned = Owned::open(backend).await;
     assert_eq!(owned.backlog().await, Backlog::default());
     assert_eq!(owned.stash().backlogs().await.unwrap(), []);
@@ -376,16 +393,35 @@ pub async fn a_backlog_is_counted(backend: &impl Backend) {
     assert_eq!(owned.stash().backlogs().await.unwrap(), []);
 }
 
-pub async fn a_row_behind_an_older_one_is_not_due(backend: &impl Backend) {
+pub(crate) async fn the_next_attempt_is_the_earliest_that_is_set(backend: &impl Backend) {
     let owned = Owned::open(backend).await;
     let (first, behind, other) = (owned.change("d", 5), owned.change("d", 6), owned.change("e", 7));
     owned.write(vec![failed(&first, 800), waiting(&behind), failed(&other, 900)]).await;
     assert_eq!(owned.backlog().await.next_attempt_at_ms, Some(800), "not 0: that one waits for the first");
     owned.write(vec![delivered(&first)]).await;
-    assert_eq!(owned.backlog().await.next_attempt_at_ms, Some(0));
+    assert_eq!(owned.backlog().await.next_attempt_at_ms, Some(900));
 }
 
-pub async fn rows_outlive_a_restart(backend: &impl Backend) {
+pub(crate) async fn a_held_document_is_left_out(backend: &impl Backend) {
+    let owned = Owned::open(backend).await;
+    let [early, early_too, claimed, claimed_too, free] =
+        [("e", 1), ("e", 2), ("c", 3), ("c", 4), ("f", 5)].map(|(id, offset)| owned.change(id, offset));
+    let mine = Claim(7);
+    let in_hand = NewRow { transfer: claimed, failure: None, claim: Some(mine) };
+    owned.write(vec![failed(&early, 800), waiting(&early_too), waiting(&free)]).await;
+    owned.write(vec![StashWrite::Insert(in_hand), waiting(&claimed_too)]).await;
+    owned.commit(10).await;
+    let offsets = async |now_ms, claim| {
+        let a = client("a");
+        let rows = owned.stash().drainable(&a, None, (now_ms, claim), ALL, NO_BYTE_LIMIT);
+        rows.await.unwrap().iter().map(|row| row.transfer.sequence.offset).collect::<Vec<_>>()
+    };
+    assert_eq!(offsets(799, mine).await, [5]);
+    assert_eq!(offsets(800, mine).await, [1, 2, 5], "its time has come");
+    assert_eq!(offsets(799, Claim(8)).await, [3, 4, 5], "the claim of another life counts as none");
+}
+
+pub(crate) async fn rows_outlive_a_restart(backend: &impl Backend) {
     let owned = Owned::open(backend).await;
     let changes: Vec<_> = (5..8).map(|offset| owned.change("d", offset)).collect();
     owned.write(changes.iter().map(waiting).collect()).await;

@@ -165,7 +165,9 @@ CREATE TABLE partitions (
 CREATE TABLE drain_leases (
     client TEXT PRIMARY KEY NOT NULL,
     token BIGINT NOT NULL,
-    deadline_ms BIGINT NOT NULL
+    deadline_ms BIGINT NOT NULL,
+    incarnation BIGINT NOT NULL, -- the owner that took it
+    epoch BIGINT NOT NULL
 ) WITHOUT ROWID;
 
 -- Clients.

@@ -76,7 +76,6 @@ impl Drain {
     /// Gives the pass up: the next one reads from the oldest row again.
     pub(super) fn begin_anew(&mut self) {
         self.generation += 1;
-        self.asking = false;
         self.pass = Pass::Due(Instant::now());
     }
 
@@ -218,13 +217,17 @@ impl WebhookDeliveryActor {
         // Only of writes that are durable by now the answer surely knows.
         let queued = self.life.writes.is_idle().then(|| self.life.writes.queued());
         ctx.spawn(look.into_actor(self).map(move |seen, actor, ctx| {
-            if actor.life.drain.generation != generation {
-                return;
-            }
             actor.life.drain.asking = false;
             match seen {
-                Ok(Look::Rows(lease, rows)) => actor.rows_read(lease, rows),
-                Ok(Look::Backlog(backlog)) => actor.pass_ended(backlog, queued),
+                Ok(Look::Rows(lease, rows)) => {
+                    actor.life.drain.lease = Some(lease);
+                    // Rows that were read for a pass that was given up are read again.
+                    if actor.life.drain.generation == generation {
+                        actor.rows_read(rows);
+                    }
+                }
+                Ok(Look::Backlog(_)) if actor.life.drain.generation != generation => {}
+                Ok(Look::Backlog(backlog)) => actor.pass_ended(backlog, queued, ctx),
                 Err(StoreError::Fenced(why)) => {
                     log::info!("another drains this client err={why} client={}", actor.client());
                     actor.life.drain.lose_lease();
@@ -242,8 +245,7 @@ impl WebhookDeliveryActor {
         }));
     }
 
-    fn rows_read(&mut self, lease: DrainLease, rows: Vec<StashRow>) {
-        self.life.drain.lease = Some(lease);
+    fn rows_read(&mut self, rows: Vec<StashRow>) {
         let Pass::Running { after, blocked, exhausted, .. } = &mut self.life.drain.pass else { return };
         *exhausted = rows.is_empty();
         for row in rows {
@@ -258,13 +260,14 @@ impl WebhookDeliveryActor {
 
     /// All rows were read, and those that could be sent were. `queued`: how many writes there had been when the question was
     /// asked; `None`: not all of them were durable.
-    fn pass_ended(&mut self, backlog: Backlog, queued: Option<u64>) {
+    fn pass_ended(&mut self, backlog: Backlog, queued: Option<u64>, ctx: &mut Context<Self>) {
         let nothing_since = queued == Some(self.life.writes.queued());
         self.life.rows = Rows { pending: true, dead: self.life.rows.dead || backlog.dead > 0, backlog };
         if backlog.pending == 0 && nothing_since {
             self.life.rows.pending = false;
             self.life.rows.dead = backlog.dead > 0;
             self.happened(ClientEvent::RowsGone);
+            self.release_lease(ctx);
         }
         let now = Instant::now();
         let next_attempt = backlog.next_attempt_at_ms.map(|at| {
@@ -273,6 +276,18 @@ impl WebhookDeliveryActor {
         });
         let recheck = now + if self.life.drain.appended { SOON } else { RECHECK };
         self.life.drain.pass = Pass::Due(next_attempt.unwrap_or(recheck).min(recheck));
+    }
+
+    /// Gives the drain lease back, so that the next owner of the client need not wait until it expires.
+    pub(super) fn release_lease(&mut self, ctx: &mut Context<Self>) {
+        let Some(lease) = self.life.drain.lease.take() else { return };
+        let (stash, client) = (self.services.stash.clone(), self.client().clone());
+        let release = async move {
+            if let Err(err) = stash.release_drain(&client, lease.token).await {
+                log::debug!("drain lease was not given back, it expires err={err} client={client}");
+            }
+        };
+        ctx.spawn(release.into_actor(self));
     }
 
     /// The client is gone: what waits for it is dead.

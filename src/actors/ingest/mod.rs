@@ -4,16 +4,14 @@
 pub mod source;
 pub mod transfer;
 
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
-
-use actix::prelude::*;
-use futures_util::future::LocalBoxFuture;
-use prometheus::IntGauge;
-use tokio_util::sync::CancellationToken;
 
 use crate::ports::event_log::Lag;
 use crate::ports::{BoxFuture, StoreError, StoreResult};
 use crate::runtime::Cell;
+use actix::prelude::*;
+use futures_util::future::LocalBoxFuture;
 
 /// The reading of one stream.
 pub trait Stage: Clone + Unpin + 'static {
@@ -51,18 +49,21 @@ impl<S: Stage> Actor for KafkaIngestActor<S> {
 
 impl<S: Stage> Supervised for KafkaIngestActor<S> {}
 
-/// Keeps the gauge of a stream's lag until the stage is told to stop.
-async fn report_lag<'a>(
-    lag: impl Fn() -> BoxFuture<'a, StoreResult<Lag>>,
-    gauge: IntGauge,
-    stop: &CancellationToken,
-) {
-    const EVERY: Duration = Duration::from_secs(1);
-    while tokio::time::timeout(EVERY, stop.cancelled()).await.is_err() {
-        // While the log cannot be asked the last known lag stands; the reading itself says why.
-        if let Ok(lag) = lag().await {
-            gauge.set(i64::try_from(lag.records).unwrap_or(i64::MAX));
-        }
+type AskLag = Box<dyn Fn() -> BoxFuture<'static, StoreResult<Lag>> + Send + Sync>;
+
+/// How far a stage is behind, for whoever asks.
+#[derive(Clone, Default)]
+pub struct LagProbe(Arc<RwLock<Option<AskLag>>>);
+
+impl LagProbe {
+    /// Asks the consumer of the stage. `None`: it has none yet, or the log cannot be asked.
+    pub async fn ask(&self) -> Option<Lag> {
+        let answer = self.0.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(|ask| ask());
+        answer?.await.ok()
+    }
+
+    fn is(&self, ask: AskLag) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(ask);
     }
 }
 

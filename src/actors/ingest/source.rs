@@ -6,7 +6,7 @@ use actix::prelude::*;
 use futures_util::future::LocalBoxFuture;
 use tokio_util::sync::CancellationToken;
 
-use super::{Patience, Stage, report_lag};
+use super::{LagProbe, Patience, Stage};
 use crate::actors::config_cache::{ConfigCacheActor, ConfigTable, Refresh};
 use crate::domain::change_event::{self, ChangeEvent, Op, SourceEvent, SourceNames, SourceRecord};
 use crate::domain::document::{Bodies, BodyShape};
@@ -45,6 +45,8 @@ pub struct SourceStage {
     pub config_cache: Addr<ConfigCacheActor>,
     /// Counters.
     pub metrics: Metrics,
+    /// Where to ask how far it is behind.
+    pub lag: LagProbe,
     /// Ends the stage, between two batches.
     pub stop: CancellationToken,
 }
@@ -61,9 +63,12 @@ impl Stage for SourceStage {
                     Err(err) => patience.after(&err).await,
                 }
             };
-            let gauge = self.metrics.lag.with_label_values(&["source"]);
-            let reporting = report_lag(|| consumer.lag(), gauge, &self.stop);
-            futures_util::future::join(self.read_stream(&cell, &*consumer, patience), reporting).await;
+            let asked = consumer.clone();
+            self.lag.is(Box::new(move || {
+                let consumer = asked.clone();
+                Box::pin(async move { consumer.lag().await })
+            }));
+            self.read_stream(&cell, &*consumer, patience).await;
         })
     }
 }
@@ -182,7 +187,7 @@ impl SourceStage {
 
     fn route(&self, record: &SourceRecord, event: &ChangeEvent, work: &mut Work) {
         let configs = self.table.snapshot();
-        let input = routing_input(event, &self.mongo_prefix);
+        let input = RoutingInput::of(event, &self.mongo_prefix);
         let settings = RoutingSettings { revoke: self.revoke, mongo_prefix: &self.mongo_prefix };
         let decisions = match routing::route(&input, |client| configs.get(client).cloned(), &settings) {
             Ok(decisions) => decisions,
@@ -216,21 +221,6 @@ impl SourceStage {
             work.bytes += transfer.weight();
             work.commit.transfers.push(transfer);
         }
-    }
-}
-
-/// What routing looks at in a change.
-pub fn routing_input<'a>(event: &'a ChangeEvent, mongo_prefix: &str) -> RoutingInput<'a> {
-    RoutingInput {
-        op: event.op,
-        db: &event.db,
-        collection: &event.collection,
-        has_after: event.after.is_some(),
-        has_before: event.before.is_some(),
-        clients: &event.clients,
-        before_clients: &event.before_clients,
-        removed_clients: &event.removed_clients,
-        is_client_config: event.is_client_config(mongo_prefix),
     }
 }
 

@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
 use tokio_util::sync::CancellationToken;
 
-use super::{Patience, Stage, report_lag};
+use super::{LagProbe, Patience, Stage};
 use crate::actors::delivery_fleet::{Assigned, Committed, Deliver, DeliveryFleetActor};
 use crate::actors::windows::{Unsettled, Windows};
 use crate::domain::transfer::Transfer;
@@ -40,6 +40,8 @@ pub struct TransferStage {
     pub fleet: Addr<DeliveryFleetActor>,
     /// Counters.
     pub metrics: Metrics,
+    /// Where to ask how far it is behind.
+    pub lag: LagProbe,
     /// No more reading: what is settled is still committed.
     pub stop_reading: CancellationToken,
     /// Ends the stage, after a last commit.
@@ -59,12 +61,15 @@ impl Stage for TransferStage {
                 }
             };
             patience.over();
+            let asked = consumer.clone();
+            self.lag.is(Box::new(move || {
+                let consumer = asked.clone();
+                Box::pin(async move { consumer.lag().await })
+            }));
             let paused = Arc::new(Mutex::new(HashSet::new()));
             let reading = self.read(cell, consumer.clone(), paused.clone());
-            let committing = self.commit(consumer.clone(), paused);
-            let gauge = self.metrics.lag.with_label_values(&["transfer"]);
-            let reporting = report_lag(|| consumer.lag(), gauge, &self.stop);
-            futures_util::future::join3(reading, committing, reporting).await;
+            let committing = self.commit(consumer, paused);
+            futures_util::future::join(reading, committing).await;
         })
     }
 }

@@ -134,6 +134,8 @@ diesel::table! {
         client -> Text,
         token -> BigInt,
         deadline_ms -> BigInt,
+        incarnation -> BigInt,
+        epoch -> BigInt,
     }
 }
 

@@ -52,13 +52,7 @@ impl Events {
         record
     }
 
-    fn record(
-        &self,
-        op: &str,
-        before: Option<&Document>,
-        after: Option<&Document>,
-        number: u32,
-    ) -> String {
+    fn record(&self, op: &str, before: Option<&Document>, after: Option<&Document>, number: u32) -> String {
         let now_ms = chrono::Utc::now().timestamp_millis();
         let image = |document: Option<&Document>| document.map(|document| self.image(document, now_ms));
         let value = json!({

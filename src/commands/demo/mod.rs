@@ -105,9 +105,7 @@ async fn show(
             }
             _ = next_summary.tick() => {
                 let clients = api.get("/v1/clients").await?;
-                if summary.show(&clients, receivers, events.count())?.is_break() {
-                    break;
-                }
+                summary.show(&clients, receivers, events.count())?;
             }
         }
     }

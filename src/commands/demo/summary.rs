@@ -1,12 +1,11 @@
 //! The live summary: a line a client, written over on a terminal.
 
 use std::io::{self, IsTerminal as _};
-use std::ops::ControlFlow;
 
 use serde_json::Value;
 
-use super::receivers::Receivers;
 use super::super::output;
+use super::receivers::Receivers;
 
 /// On something that is not a terminal only every so many summaries are shown.
 const EVERY: u32 = 5;
@@ -18,17 +17,12 @@ pub(super) struct Summary {
 }
 
 impl Summary {
-    /// Shows what `GET /v1/clients` says, and what the webhooks counted. `Break`: nobody reads any more.
-    pub(super) fn show(
-        &mut self,
-        clients: &Value,
-        receivers: &Receivers,
-        events: u64,
-    ) -> io::Result<ControlFlow<()>> {
+    /// Shows what `GET /v1/clients` says, and what the webhooks counted.
+    pub(super) fn show(&mut self, clients: &Value, receivers: &Receivers, events: u64) -> io::Result<()> {
         let terminal = io::stdout().is_terminal();
         self.shown += 1;
         if !terminal && self.shown % EVERY != 1 {
-            return Ok(ControlFlow::Continue(()));
+            return Ok(());
         }
         let mut lines = vec![format!(
             "{events:>6} events  {:<8} {:<9} {:>9} {:>7} {:>8}  why",

@@ -9,7 +9,7 @@ use futures_util::future::{BoxFuture, ready};
 
 use crate::domain::client_state::ClientState;
 use crate::domain::config::{ClientId, Status, read_value};
-use crate::domain::stash::{Backlog, StashCheck, StashRow};
+use crate::domain::stash::{Backlog, Claim, StashCheck, StashRow};
 use crate::domain::transfer::{DocumentHash, EventId, Sequence, SourcePosition};
 use crate::ports::client_configs::{ClientConfigs, ConfigHint, Put, StoredConfig};
 use crate::ports::client_states::ClientStates;
@@ -162,6 +162,7 @@ impl Stash for FakeStash {
         &'a self,
         _: &'a ClientId,
         _: Option<Sequence>,
+        _: (i64, Claim),
         _: usize,
         _: usize,
     ) -> BoxFuture<'a, StoreResult<Vec<StashRow>>> {

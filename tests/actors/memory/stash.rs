@@ -33,7 +33,8 @@ pub(crate) struct StashData {
     pub(crate) rows: BTreeMap<(ClientId, Sequence), Row>,
     places: HashMap<(ClientId, EventId), Sequence>,
     /// Token and deadline.
-    leases: HashMap<ClientId, (i64, i64)>,
+    /// Token, deadline, and the owner that took it.
+    leases: HashMap<ClientId, (i64, i64, Ownership)>,
     /// Every row that ever was.
     pub(crate) inserted: HashSet<EventId>,
 }
@@ -76,7 +77,7 @@ impl StashData {
     fn apply(&mut self, batch: &StashBatch) -> StoreResult<()> {
         self.owned(batch.ownership)?;
         if let Some(token) = batch.lease
-            && self.leases.get(&batch.client).is_none_or(|(held, _)| *held != token)
+            && self.leases.get(&batch.client).is_none_or(|(held, _, _)| *held != token)
         {
             return fenced("the drain is another's");
         }
@@ -133,7 +134,8 @@ impl StashData {
         }
         for row in self.rows.values_mut().filter(|row| row.transfer.client == *client) {
             if row.transfer.document_hash == transfer.document_hash
-                && row.state == RowState::Dead && row.transfer.sequence < transfer.sequence
+                && row.state == RowState::Dead
+                && row.transfer.sequence < transfer.sequence
             {
                 row.state = RowState::Superseded;
             }
@@ -228,13 +230,15 @@ impl StashData {
     ) -> StoreResult<DrainLease> {
         self.owned(ownership)?;
         let token = match (held, self.leases.get(client)) {
-            (Some(held), Some((token, _))) if held == *token => *token,
-            (None, Some((token, deadline_ms))) if *deadline_ms <= now_ms => token + 1,
+            (Some(held), Some((token, _, _))) if held == *token => *token,
+            (None, Some((token, deadline_ms, owner))) if *deadline_ms <= now_ms || *owner == ownership => {
+                token + 1
+            }
             (None, None) => 1,
             _ => return fenced("the drain is another's"),
         };
         let deadline_ms = now_ms + ttl_ms;
-        self.leases.insert(client.clone(), (token, deadline_ms));
+        self.leases.insert(client.clone(), (token, deadline_ms, ownership));
         Ok(DrainLease { token, deadline_ms })
     }
 }
@@ -264,9 +268,7 @@ impl Stash for MemoryStash {
     }
 
     fn apply(&self, batches: Vec<StashBatch>) -> BoxFuture<'_, StoreResult<Vec<StoreResult<()>>>> {
-        Box::pin(self.0.write(move |stash| {
-            batches.iter().map(|batch| stash.apply(batch)).collect()
-        }))
+        Box::pin(self.0.write(move |stash| batches.iter().map(|batch| stash.apply(batch)).collect()))
     }
 
     fn check<'a>(
@@ -311,8 +313,9 @@ impl Stash for MemoryStash {
     fn release_drain<'a>(&'a self, client: &'a ClientId, token: i64) -> BoxFuture<'a, StoreResult<()>> {
         let client = client.clone();
         Box::pin(self.0.write(move |stash| {
-            if let Some(lease) = stash.leases.get_mut(&client).filter(|(held, _)| *held == token) {
-                *lease = (token + 1, 0);
+            if let Some(lease) = stash.leases.get_mut(&client).filter(|(held, _, _)| *held == token) {
+                lease.0 = token + 1;
+                lease.1 = 0;
             }
         }))
     }

@@ -99,11 +99,9 @@ impl Stash for SqliteStash {
         bytes: usize,
     ) -> BoxFuture<'a, StoreResult<Vec<StashRow>>> {
         let (client, incarnation) = (client.clone(), self.incarnation);
-        Box::pin(
-            self.database.read(move |connection| {
-                reads::drainable(connection, &client, incarnation, after, held, limit, bytes)
-            }),
-        )
+        Box::pin(self.database.read(move |connection| {
+            reads::drainable(connection, &client, incarnation, after, held, limit, bytes)
+        }))
     }
 
     fn backlog<'a>(&'a self, client: &'a ClientId) -> BoxFuture<'a, StoreResult<Backlog>> {

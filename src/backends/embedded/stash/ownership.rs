@@ -60,12 +60,25 @@ pub(super) fn commit(
     Ok(())
 }
 
-fn lease_of(connection: &mut SqliteConnection, client: &ClientId) -> JobResult<Option<(i64, i64)>> {
-    Ok(drain_leases::table
-        .find(client.as_str())
-        .select((drain_leases::token, drain_leases::deadline_ms))
-        .first(connection)
-        .optional()?)
+/// A lease as it stands in the store.
+#[derive(Queryable, Selectable)]
+#[diesel(table_name = drain_leases)]
+struct Lease {
+    token: i64,
+    deadline_ms: i64,
+    incarnation: i64,
+    epoch: i64,
+}
+
+impl Lease {
+    /// The same owner took it: its actor began anew, and the old one's requests have ended.
+    fn is_of(&self, ownership: Ownership) -> bool {
+        (self.incarnation, self.epoch) == (ownership.incarnation.into(), ownership.epoch)
+    }
+}
+
+fn lease_of(connection: &mut SqliteConnection, client: &ClientId) -> JobResult<Option<Lease>> {
+    Ok(drain_leases::table.find(client.as_str()).select(Lease::as_select()).first(connection).optional()?)
 }
 
 fn lost(client: &ClientId) -> JobError {
@@ -75,7 +88,7 @@ fn lost(client: &ClientId) -> JobError {
 /// Whether the lease is still held under this token; time plays no part: nobody else took it.
 pub(super) fn check_lease(connection: &mut SqliteConnection, client: &ClientId, token: i64) -> JobResult<()> {
     match lease_of(connection, client)? {
-        Some((held, _)) if held == token => Ok(()),
+        Some(held) if held.token == token => Ok(()),
         _ => Err(lost(client)),
     }
 }
@@ -91,8 +104,8 @@ pub(super) fn lease(
 ) -> JobResult<DrainLease> {
     check(connection, ownership)?;
     let token = match (held, lease_of(connection, client)?) {
-        (Some(held), Some((token, _))) if held == token => token,
-        (None, Some((token, deadline_ms))) if deadline_ms <= now_ms => token + 1,
+        (Some(held), Some(lease)) if held == lease.token => held,
+        (None, Some(lease)) if lease.deadline_ms <= now_ms || lease.is_of(ownership) => lease.token + 1,
         (None, None) => 1,
         _ => return Err(lost(client)),
     };
@@ -102,10 +115,17 @@ pub(super) fn lease(
             drain_leases::client.eq(client.as_str()),
             drain_leases::token.eq(token),
             drain_leases::deadline_ms.eq(deadline_ms),
+            drain_leases::incarnation.eq(i64::from(ownership.incarnation)),
+            drain_leases::epoch.eq(ownership.epoch),
         ))
         .on_conflict(drain_leases::client)
         .do_update()
-        .set((drain_leases::token.eq(token), drain_leases::deadline_ms.eq(deadline_ms)))
+        .set((
+            drain_leases::token.eq(token),
+            drain_leases::deadline_ms.eq(deadline_ms),
+            drain_leases::incarnation.eq(i64::from(ownership.incarnation)),
+            drain_leases::epoch.eq(ownership.epoch),
+        ))
         .execute(connection)?;
     Ok(DrainLease { token, deadline_ms })
 }

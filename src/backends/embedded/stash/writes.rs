@@ -53,11 +53,7 @@ fn insert(connection: &mut SqliteConnection, batch: &StashBatch, row: &NewRow, n
 }
 
 /// Older dead rows of the document are worth nothing to the receiver any more: it has a newer state.
-fn delivered(
-    connection: &mut SqliteConnection,
-    client: &ClientId,
-    transfer: &Transfer,
-) -> JobResult<()> {
+fn delivered(connection: &mut SqliteConnection, client: &ClientId, transfer: &Transfer) -> JobResult<()> {
     diesel::delete(stash::table)
         .filter(stash::client.eq(client.as_str()))
         .filter(stash::event_id.eq(transfer.event_id.as_str()))

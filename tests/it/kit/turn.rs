@@ -1,0 +1,23 @@
+//! Who runs beside whom: tests that measure time or load the machine run alone.
+
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+static TURN: RwLock<()> = RwLock::new(());
+
+/// The right to run until it is dropped.
+pub(crate) enum Turn {
+    /// Beside other tests.
+    Shared(#[expect(dead_code, reason = "held, not read")] RwLockReadGuard<'static, ()>),
+    /// With no other service running.
+    Alone(#[expect(dead_code, reason = "held, not read")] RwLockWriteGuard<'static, ()>),
+}
+
+impl Turn {
+    pub(crate) fn shared() -> Self {
+        Self::Shared(TURN.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn alone() -> Self {
+        Self::Alone(TURN.write().unwrap_or_else(PoisonError::into_inner))
+    }
+}
