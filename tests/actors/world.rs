@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use actix::prelude::*;
+use actix::{Addr, System};
 use bytes::Bytes;
 use dispatcher::actors::config_cache::{ConfigCacheActor, Refresh, Reload, config_table};
 use dispatcher::actors::delivery::{DeliveryLimits, DeliveryServices};
@@ -19,7 +19,7 @@ use dispatcher::domain::stash::RowState;
 use dispatcher::domain::transfer::{DocumentHash, EventId, NewTransfer, SourcePosition, TransferKind};
 use dispatcher::metrics::Metrics;
 use dispatcher::ports::event_log::{BatchLimits, EventLog};
-use dispatcher::runtime::{Arbiters, Cell, Kit, RestartPolicy, supervise};
+use dispatcher::runtime::{Arbiters, Cell, Kit, RestartPolicy, Supervised, supervise};
 use tokio_util::sync::CancellationToken;
 
 use crate::memory::Medium;
@@ -200,7 +200,7 @@ pub(crate) struct Life<'a> {
     pub(crate) fleet: Addr<DeliveryFleetActor>,
     pub(crate) config_cache: Addr<ConfigCacheActor>,
     pub(crate) metrics: Metrics,
-    stage: Cell,
+    stage: Supervised<KafkaIngestActor<TransferStage>>,
     stop_reading: CancellationToken,
     stop: CancellationToken,
 }
@@ -261,8 +261,7 @@ impl<'a> Life<'a> {
         };
         let stage = supervise(&kit, &arbiter, TransferStage::KIND, "", move |cell| {
             KafkaIngestActor::new(cell, stage)
-        })
-        .cell;
+        });
         Self { world, kit, fleet, config_cache, metrics, stage, stop_reading, stop }
     }
 
@@ -335,7 +334,7 @@ impl<'a> Life<'a> {
         self.stop_reading.cancel();
         self.fleet.send(QuiesceAll).await.unwrap();
         self.stop.cancel();
-        self.stage.ended().await;
+        self.stage.cell.ended().await;
     }
 
     /// For people: where everything stands.

@@ -46,9 +46,13 @@ enum Pass {
     /// The next one begins then.
     Due(Instant),
     Running {
+        /// When it began, milliseconds since 1970. What may not be attempted yet then stays out of the whole pass: its older
+        /// rows were passed over.
+        as_of_ms: i64,
         /// The last row that was read.
         after: Option<Sequence>,
-        /// Documents whose oldest row failed in this pass: their next rows wait for it.
+        /// Documents of which a row failed, or came into the stash's hands again, in this pass: their next rows wait for the
+        /// next one.
         blocked: HashSet<DocumentHash>,
         /// All rows were read.
         exhausted: bool,
@@ -80,7 +84,8 @@ impl Drain {
         self.appended = true;
     }
 
-    /// A row failed: the rest of its document waits for it.
+    /// A row failed, or is in nobody's hands any more: the rest of its document waits for the next pass, which reads it from the
+    /// oldest row on.
     pub(super) fn block(&mut self, document: DocumentHash) {
         if let Pass::Running { blocked, .. } = &mut self.pass {
             blocked.insert(document);
@@ -130,13 +135,16 @@ impl WebhookDeliveryActor {
         match &self.life.drain.pass {
             Pass::Due(at) if *at <= Instant::now() && self.no_rows_in_hand() => {
                 self.life.drain.appended = false;
+                let as_of_ms = self.now_ms();
                 self.life.drain.pass =
-                    Pass::Running { after: None, blocked: HashSet::new(), exhausted: false };
-                self.read_rows(None, ctx);
+                    Pass::Running { as_of_ms, after: None, blocked: HashSet::new(), exhausted: false };
+                self.read_rows(as_of_ms, None, ctx);
             }
             Pass::Running { exhausted: true, .. } if self.no_rows_in_hand() => self.look_what_is_left(ctx),
-            Pass::Running { after, exhausted: false, .. } if self.life.lanes.rows().records < low => {
-                self.read_rows(*after, ctx);
+            Pass::Running { as_of_ms, after, exhausted: false, .. }
+                if self.life.lanes.rows().records < low =>
+            {
+                self.read_rows(*as_of_ms, *after, ctx);
             }
             Pass::Due(_) | Pass::Running { .. } => {}
         }
@@ -174,7 +182,7 @@ impl WebhookDeliveryActor {
             && self.life.writes.of_drain() == 0
     }
 
-    fn read_rows(&mut self, after: Option<Sequence>, ctx: &mut Context<Self>) {
+    fn read_rows(&mut self, as_of_ms: i64, after: Option<Sequence>, ctx: &mut Context<Self>) {
         let Some(ownership) = self.services.windows.ownership(self.partition) else { return };
         let (services, client) = (self.services.clone(), self.client().clone());
         let (now_ms, claim, held) = (self.now_ms(), self.life.claim, self.life.drain.lease);
@@ -188,7 +196,7 @@ impl WebhookDeliveryActor {
                     services.stash.lease_drain(&client, ownership, token, now_ms, ttl_ms).await?
                 }
             };
-            let rows = services.stash.drainable(&client, after, (now_ms, claim), FETCH.0, FETCH.1).await?;
+            let rows = services.stash.drainable(&client, after, (as_of_ms, claim), FETCH.0, FETCH.1).await?;
             Ok(Look::Rows(lease, rows))
         };
         self.look(look, ctx);
@@ -206,7 +214,8 @@ impl WebhookDeliveryActor {
     ) {
         self.life.drain.asking = true;
         let generation = self.life.drain.generation;
-        let queued = self.life.writes.queued();
+        // Only of writes that are durable by now the answer surely knows.
+        let queued = self.life.writes.is_idle().then(|| self.life.writes.queued());
         ctx.spawn(look.into_actor(self).map(move |seen, actor, ctx| {
             actor.life.drain.asking = false;
             match seen {
@@ -237,7 +246,7 @@ impl WebhookDeliveryActor {
     }
 
     fn rows_read(&mut self, rows: Vec<StashRow>) {
-        let Pass::Running { after, blocked, exhausted } = &mut self.life.drain.pass else { return };
+        let Pass::Running { after, blocked, exhausted, .. } = &mut self.life.drain.pass else { return };
         *exhausted = rows.is_empty();
         for row in rows {
             *after = Some(row.transfer.sequence);
@@ -249,9 +258,10 @@ impl WebhookDeliveryActor {
         }
     }
 
-    /// All rows were read, and those that could be sent were. `queued`: how many writes there had been when the question was asked.
-    fn pass_ended(&mut self, backlog: Backlog, queued: u64, ctx: &mut Context<Self>) {
-        let nothing_since = self.life.writes.queued() == queued && self.life.writes.is_idle();
+    /// All rows were read, and those that could be sent were. `queued`: how many writes there had been when the question was
+    /// asked; `None`: not all of them were durable.
+    fn pass_ended(&mut self, backlog: Backlog, queued: Option<u64>, ctx: &mut Context<Self>) {
+        let nothing_since = queued == Some(self.life.writes.queued());
         self.life.rows.dead |= backlog.dead > 0;
         if backlog.pending == 0 && nothing_since {
             self.life.rows.pending = false;

@@ -193,6 +193,9 @@ impl WebhookDeliveryActor {
             Origin::Live { supersedes } if insured || supersedes => {
                 // An insured transfer is settled by the write of its row, which comes before this one.
                 let after = if insured { After::Nothing } else { After::Settle(sequence) };
+                if insured {
+                    self.life.drain.block(document);
+                }
                 self.life.writes.push(StashWrite::Delivered { transfer }, after);
             }
             Origin::Live { .. } => self.inbox.settle(sequence),
@@ -249,9 +252,6 @@ impl WebhookDeliveryActor {
         let event_id = transfer.event_id.clone();
         match origin {
             Origin::Row { .. } => {
-                // What waits behind it in this lane stays in the stash, and is read again after it.
-                self.life.lanes.take_behind(document);
-                self.life.lanes.finish(document);
                 let gives_up = failure.class == FailureClass::Payload
                     && payload_failures + 1 >= self.services.limits.payload_attempts
                     && self.life.state.failed_rounds == 0;
@@ -261,16 +261,21 @@ impl WebhookDeliveryActor {
                         row.reason,
                         self.client()
                     );
+                    // What waits behind it in this lane is the next to go.
                     self.life.rows.dead = true;
                     self.life.writes.push_of_drain(StashWrite::Dead { event_id, failure: row });
                 } else {
+                    // What waits behind it in this lane stays in the stash, and is read again after it.
+                    self.life.lanes.take_behind(document);
                     self.life.drain.block(document);
                     self.life.writes.push_of_drain(StashWrite::Failed { event_id, failure: row });
                 }
+                self.life.lanes.finish(document);
             }
             Origin::Live { .. } => {
                 if insured {
                     self.rows_wait();
+                    self.life.drain.block(document);
                     self.life.writes.push(StashWrite::Failed { event_id, failure: row }, After::Nothing);
                 } else {
                     self.insert_row(transfer, Some(row), "failed");
