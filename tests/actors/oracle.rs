@@ -1,6 +1,6 @@
 //! Judges a history that has come to rest.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
 use dispatcher::domain::stash::RowState;
@@ -86,20 +86,24 @@ fn lost(ledger: &Ledger, book: &Book, stash: &StashData) -> Vec<String> {
         .collect()
 }
 
-/// A dead row that is older than what its document's receiver got is said to be superseded.
+/// A dead row that is older than what its receiver got of its document is said to be superseded. (A repeat that died is
+/// none: its change had arrived, and all newer ones with it.)
 fn dead_ends(ledger: &Ledger, book: &Book, stash: &StashData) -> Vec<String> {
     let mut newest: HashMap<(&str, &str), i64> = HashMap::new();
+    let mut arrived = HashSet::new();
     for request in book.requests.iter().filter(|request| request.acknowledged) {
         let newest = newest.entry((&request.client, &request.document)).or_insert(-1);
         *newest = (*newest).max(request.offset);
+        arrived.insert(request.event.as_str());
     }
     let mut wrong = Vec::new();
     for row in stash.rows().filter(|row| row.state == RowState::Dead) {
-        let Some(routed) = ledger.get(row.transfer.event_id.as_str()) else { continue };
+        let event = row.transfer.event_id.as_str();
+        let Some(routed) = ledger.get(event).filter(|_| !arrived.contains(event)) else { continue };
         let key = (routed.client.as_str(), routed.document.as_str());
-        if newest.get(&key).is_some_and(|newest| *newest > routed.offset) {
+        if let Some(newest) = newest.get(&key).filter(|newest| **newest > routed.offset) {
             wrong.push(format!(
-                "{}/{}: {} is dead, and not superseded",
+                "{}/{}: {} is dead, and not superseded by {newest}",
                 routed.client, routed.document, routed.offset
             ));
         }
