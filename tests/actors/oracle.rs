@@ -53,9 +53,9 @@ fn arrivals(book: &Book, stash: &StashData) -> Vec<String> {
         arrived.insert(request.event.as_str(), request);
     }
     for ((client, document), seen) in seen {
-        let newest = arrived.values().filter(|request| {
-            request.client == client && request.document == document && !died(request)
-        });
+        let newest = arrived
+            .values()
+            .filter(|request| request.client == client && request.document == document && !died(request));
         if seen.last() < newest.map(|request| &request.offset).max() {
             wrong.push(format!("{client}/{document}: the last arrival is not the newest: {seen:?}"));
         }
