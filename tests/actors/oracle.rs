@@ -7,7 +7,7 @@ use dispatcher::domain::stash::RowState;
 use dispatcher::domain::transfer::EventId;
 
 use crate::memory::stash::StashData;
-use crate::receiver::Book;
+use crate::receiver::{Book, Request};
 
 /// A change that was put into the transfer log.
 #[derive(Debug, Clone)]
@@ -25,17 +25,20 @@ pub(crate) type Ledger = HashMap<String, Routed>;
 /// What is wrong with a history, in words. Nothing: it is right.
 pub(crate) fn judge(ledger: &Ledger, book: &Book, stash: &StashData) -> Vec<String> {
     let mut wrong = book.violations.clone();
-    wrong.extend(arrivals(book));
+    wrong.extend(arrivals(book, stash));
     wrong.extend(bodies(ledger, book));
     wrong.extend(lost(ledger, book, stash));
     wrong.extend(dead_ends(ledger, book, stash));
     wrong
 }
 
-/// First arrivals of a document rise, and its last arrival is its highest.
-fn arrivals(book: &Book) -> Vec<String> {
+/// First arrivals of a document rise, and its last arrival is its highest; but for changes that died when they were to be
+/// repeated, too.
+fn arrivals(book: &Book, stash: &StashData) -> Vec<String> {
+    let died = |request: &Request| stash.row(&EventId::from_stored(&request.event)).is_some();
     let mut wrong = Vec::new();
     let mut seen: HashMap<(&str, &str), Vec<i64>> = HashMap::new();
+    let mut arrived: HashMap<&str, &Request> = HashMap::new();
     for index in &book.arrivals {
         let request = &book.requests[*index];
         let seen = seen.entry((&request.client, &request.document)).or_default();
@@ -47,9 +50,13 @@ fn arrivals(book: &Book) -> Vec<String> {
             ));
         }
         seen.push(request.offset);
+        arrived.insert(request.event.as_str(), request);
     }
     for ((client, document), seen) in seen {
-        if seen.last() != seen.iter().max() {
+        let newest = arrived
+            .values()
+            .filter(|request| request.client == client && request.document == document && !died(request));
+        if seen.last() < newest.map(|request| &request.offset).max() {
             wrong.push(format!("{client}/{document}: the last arrival is not the newest: {seen:?}"));
         }
     }
@@ -58,7 +65,7 @@ fn arrivals(book: &Book) -> Vec<String> {
 
 /// The body of an event is the same at every attempt.
 fn bodies(ledger: &Ledger, book: &Book) -> Vec<String> {
-    let differs = |request: &&crate::receiver::Request| {
+    let differs = |request: &&Request| {
         ledger.get(&request.event).is_none_or(|routed| {
             routed.body != request.body
                 || routed.offset != request.offset

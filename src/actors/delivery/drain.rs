@@ -175,11 +175,12 @@ impl WebhookDeliveryActor {
         }
     }
 
-    /// Whether no row is in the lanes, on the wire, or waiting to be written: a row that is read now is not in hand already.
+    /// Whether no row of a drain is in the lanes or on the wire, and no outcome of a row waits to be written: what is read now is not
+    /// in hand already, and no document that is passed over now is free a page later.
     fn no_rows_in_hand(&self) -> bool {
         self.life.lanes.rows().records == 0
             && !self.life.in_flight.values().any(|request| request.is_row())
-            && self.life.writes.of_drain() == 0
+            && self.life.writes.undecided() == 0
     }
 
     fn read_rows(&mut self, as_of_ms: i64, after: Option<Sequence>, ctx: &mut Context<Self>) {

@@ -192,7 +192,7 @@ impl WebhookDeliveryActor {
             Origin::Row { .. } => self.life.writes.push_of_drain(StashWrite::Delivered { transfer }),
             Origin::Live { supersedes } if insured || supersedes => {
                 // An insured transfer is settled by the write of its row, which comes before this one.
-                let after = if insured { After::Nothing } else { After::Settle(sequence) };
+                let after = if insured { After::RowDecided } else { After::Settle(sequence) };
                 if insured {
                     self.life.drain.block(document);
                 }
@@ -276,7 +276,7 @@ impl WebhookDeliveryActor {
                 if insured {
                     self.rows_wait();
                     self.life.drain.block(document);
-                    self.life.writes.push(StashWrite::Failed { event_id, failure: row }, After::Nothing);
+                    self.life.writes.push(StashWrite::Failed { event_id, failure: row }, After::RowDecided);
                 } else {
                     self.insert_row(transfer, Some(row), "failed");
                 }

@@ -23,7 +23,8 @@ const REFUSED_WAIT: Duration = Duration::from_secs(1);
 /// What follows when everything up to here is durable.
 #[derive(Debug, Clone)]
 pub(super) enum After {
-    Nothing,
+    /// A row that was in hand has its outcome: the drain may look at it again.
+    RowDecided,
     /// The transfer has a row: it is settled.
     Settle(Sequence),
     /// The head of the lane has a row: what came behind it meanwhile follows it there.
@@ -48,8 +49,8 @@ struct Queued {
 pub(super) struct Writes {
     queue: VecDeque<Queued>,
     under_way: bool,
-    /// Writes about rows that are not durable.
-    of_drain: usize,
+    /// Outcomes of rows that are not durable.
+    undecided: usize,
     /// How many writes were ever queued: tells whether something came in between.
     queued: u64,
 }
@@ -57,15 +58,18 @@ pub(super) struct Writes {
 impl Writes {
     /// A write of the actor as owner of the client's partition.
     pub(super) fn push(&mut self, write: StashWrite, after: After) {
-        self.queued += 1;
-        self.queue.push_back(Queued { write: Some(write), of_drain: false, after });
+        self.push_any(Queued { write: Some(write), of_drain: false, after });
     }
 
     /// A write about a row that the drain holds.
     pub(super) fn push_of_drain(&mut self, write: StashWrite) {
+        self.push_any(Queued { write: Some(write), of_drain: true, after: After::RowDecided });
+    }
+
+    fn push_any(&mut self, queued: Queued) {
         self.queued += 1;
-        self.of_drain += 1;
-        self.queue.push_back(Queued { write: Some(write), of_drain: true, after: After::Nothing });
+        self.undecided += usize::from(matches!(queued.after, After::RowDecided));
+        self.queue.push_back(queued);
     }
 
     /// No write: something that follows when all before it are durable.
@@ -78,9 +82,9 @@ impl Writes {
         self.queue.is_empty() && !self.under_way
     }
 
-    /// How many writes about rows are not durable.
-    pub(super) fn of_drain(&self) -> usize {
-        self.of_drain
+    /// How many outcomes of rows are not durable.
+    pub(super) fn undecided(&self) -> usize {
+        self.undecided
     }
 
     /// How many writes were ever queued.
@@ -196,9 +200,8 @@ impl WebhookDeliveryActor {
 
     fn follow(&mut self, things: Vec<Queued>, ctx: &mut Context<Self>) {
         for thing in things {
-            self.life.writes.of_drain -= usize::from(thing.of_drain);
             match thing.after {
-                After::Nothing => {}
+                After::RowDecided => self.life.writes.undecided -= 1,
                 After::Settle(sequence) => self.inbox.settle(sequence),
                 After::CloseLane(document) => self.close_lane(document),
                 After::IntakeWritten => self.life.intake.written(),

@@ -198,6 +198,11 @@ impl TransferStage {
                     advanced.iter().map(|(partition, (_, next))| (*partition, *next)).collect();
                 while let Err(err) = consumer.commit(offsets.clone()).await {
                     self.metrics.store_errors.with_label_values(&["log"]).inc();
+                    if !err.is_transient() {
+                        log::error!("commit of settled transfers is refused err={err}");
+                        advanced.values().for_each(|(ownership, _)| self.windows.lose(*ownership));
+                        std::future::pending::<()>().await;
+                    }
                     patience.after(&err).await;
                 }
                 for (partition, (ownership, next)) in advanced {
