@@ -32,6 +32,8 @@ pub struct DeliveryFleetActor {
     /// Outlives this actor's restarts: the unsettled transfers and the actors themselves are not its state to lose.
     clients: HashMap<ClientId, Client>,
     config_cache: Option<Addr<ConfigCacheActor>>,
+    /// Actors of partitions that were lost, until they have ended.
+    ending: Vec<Cell>,
     surveying: bool,
     quiescing: bool,
 }
@@ -58,6 +60,7 @@ impl DeliveryFleetActor {
             configs,
             clients: HashMap::new(),
             config_cache: None,
+            ending: Vec::new(),
             surveying: false,
             quiescing: false,
         }
@@ -100,6 +103,16 @@ impl DeliveryFleetActor {
         self.cell.publish(serde_json::json!({ "clients": self.clients.len() }));
     }
 
+    /// Starts who gave up with unsettled transfers: they hold the commit of everybody on their partition.
+    fn revive(&mut self, ctx: &Context<Self>) {
+        let gave_up = self.clients.iter().filter(|(_, client)| !client.child.cell.is_alive());
+        let waits: Vec<_> =
+            gave_up.filter(|(_, client)| !client.inbox.is_empty()).map(|(id, _)| id.clone()).collect();
+        for client in waits {
+            self.client(&client, ctx);
+        }
+    }
+
     /// Asks the stash who has rows, and wakes them: rows whose client has no actor would wait for ever.
     fn survey(&mut self, ctx: &mut Context<Self>) {
         if self.surveying || self.quiescing {
@@ -119,11 +132,15 @@ impl DeliveryFleetActor {
                 }
             };
             for (client, backlog) in backlogs {
-                let usable = || {
+                // Rows of a client that is gone are its actor's to bury.
+                let concerned = || {
                     let config = actor.services.configs.get(&client);
-                    config.is_some_and(|config| config.is_usable())
+                    config.is_none_or(|config| config.deleted || config.is_usable())
                 };
-                if backlog.pending > 0 && !actor.clients.contains_key(&client) && usable() {
+                let runs = actor.clients.get(&client).is_some_and(|known| known.child.cell.is_alive());
+                let partition = partition_of(&client, actor.services.partitions);
+                let ours = actor.services.windows.ownership(partition).is_some();
+                if backlog.pending > 0 && ours && !runs && concerned() {
                     actor.client(&client, ctx);
                 }
             }
@@ -136,7 +153,10 @@ impl Actor for DeliveryFleetActor {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         self.surveying = false;
-        ctx.run_interval(SURVEY_EVERY, |actor, ctx| actor.survey(ctx));
+        ctx.run_interval(SURVEY_EVERY, |actor, ctx| {
+            actor.revive(ctx);
+            actor.survey(ctx);
+        });
         for client in self.clients.values() {
             Self::wake(client);
         }
@@ -155,6 +175,39 @@ impl Handler<Introduce> for DeliveryFleetActor {
 
     fn handle(&mut self, Introduce(cache): Introduce, _: &mut Self::Context) {
         self.config_cache = Some(cache);
+    }
+}
+
+/// These partitions are not ours any more, or begin anew. Answered when nothing of them is sent: what is unsettled of them is
+/// forgotten, for whoever has them next reads it again.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Lost(pub Vec<u32>);
+
+impl Handler<Lost> for DeliveryFleetActor {
+    type Result = AtomicResponse<Self, ()>;
+
+    fn handle(&mut self, Lost(partitions): Lost, _: &mut Self::Context) -> Self::Result {
+        self.cell.handling("Lost");
+        let count = self.services.partitions;
+        let (registry, ending) = (self.kit.registry(), &mut self.ending);
+        self.clients.retain(|id, client| {
+            let lost = partitions.contains(&partition_of(id, count));
+            if lost {
+                client.child.cell.stop();
+                registry.forget(DELIVERY_KIND, id.as_str());
+                ending.push(client.child.cell.clone());
+            }
+            !lost
+        });
+        self.publish();
+        let ending = self.ending.clone();
+        let ended = async move {
+            for cell in ending {
+                cell.ended().await;
+            }
+        };
+        AtomicResponse::new(Box::pin(ended.into_actor(self).map(|(), actor, _| actor.ending.clear())))
     }
 }
 
@@ -233,19 +286,22 @@ impl Handler<ConfigChanged> for DeliveryFleetActor {
     }
 }
 
-/// An actor has nothing to do: it may go.
+/// The actor of this inbox has nothing to do: it may go.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub struct Retire(pub ClientId);
+pub struct Retire(pub Arc<Inbox>);
 
 impl Handler<Retire> for DeliveryFleetActor {
     type Result = ();
 
-    fn handle(&mut self, Retire(client): Retire, _: &mut Self::Context) {
+    fn handle(&mut self, Retire(inbox): Retire, _: &mut Self::Context) {
         self.cell.handling("Retire");
         // A transfer may have come in meanwhile; only here are inboxes filled, so this look decides.
-        if self.clients.get(&client).is_some_and(|known| known.inbox.is_empty())
-            && let Some(idle) = self.clients.remove(&client)
+        let client = inbox.client();
+        let same = self.clients.get(client).is_some_and(|known| Arc::ptr_eq(&known.inbox, &inbox));
+        if same
+            && inbox.is_empty()
+            && let Some(idle) = self.clients.remove(client)
         {
             idle.child.cell.stop();
             self.kit.registry().forget(DELIVERY_KIND, client.as_str());

@@ -18,6 +18,7 @@ pub struct Windows {
     memory: Arc<Semaphore>,
     memory_bytes: usize,
     settled: Notify,
+    lost: Notify,
     metrics: Metrics,
 }
 
@@ -60,6 +61,7 @@ impl Windows {
             memory: Arc::new(Semaphore::new(memory_bytes)),
             memory_bytes,
             settled: Notify::new(),
+            lost: Notify::new(),
             metrics,
         })
     }
@@ -68,6 +70,25 @@ impl Windows {
     pub fn assign(&self, ownership: Ownership) {
         let partition = Partition { window: CommitWindow::default(), ownership };
         self.lock().insert(ownership.partition, partition);
+    }
+
+    /// Nothing is ours until it is assigned.
+    pub fn clear(&self) {
+        self.lock().clear();
+    }
+
+    /// The stash refused this right: somebody took the partition since.
+    pub fn lose(&self, ownership: Ownership) {
+        let mut partitions = self.lock();
+        if partitions.get(&ownership.partition).is_some_and(|partition| partition.ownership == ownership) {
+            partitions.remove(&ownership.partition);
+            self.lost.notify_one();
+        }
+    }
+
+    /// Waits until a partition was lost since the last call.
+    pub async fn lost(&self) {
+        self.lost.notified().await;
     }
 
     /// The right to a partition; `None`: it is not ours.

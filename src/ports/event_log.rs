@@ -97,8 +97,9 @@ pub trait SourceConsumer: Send + Sync {
 /// What happens to a consumer of the transfer log.
 #[derive(Debug)]
 pub enum TransferEvent {
-    /// These partitions are ours now, from their committed offsets on. Comes before their first batch.
-    Assigned(Vec<u32>),
+    /// These partitions are ours now, each from its committed offset on. Comes before their first batch. What was ours of them
+    /// before begins anew.
+    Assigned(BTreeMap<u32, i64>),
     /// Records of one partition, in order.
     Batch {
         /// Of which partition.

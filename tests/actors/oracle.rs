@@ -1,13 +1,13 @@
 //! Judges a history that has come to rest.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
 use dispatcher::domain::stash::RowState;
 use dispatcher::domain::transfer::EventId;
 
 use crate::memory::stash::StashData;
-use crate::receiver::Book;
+use crate::receiver::{Book, Request};
 
 /// A change that was put into the transfer log.
 #[derive(Debug, Clone)]
@@ -25,17 +25,20 @@ pub(crate) type Ledger = HashMap<String, Routed>;
 /// What is wrong with a history, in words. Nothing: it is right.
 pub(crate) fn judge(ledger: &Ledger, book: &Book, stash: &StashData) -> Vec<String> {
     let mut wrong = book.violations.clone();
-    wrong.extend(arrivals(book));
+    wrong.extend(arrivals(book, stash));
     wrong.extend(bodies(ledger, book));
     wrong.extend(lost(ledger, book, stash));
     wrong.extend(dead_ends(ledger, book, stash));
     wrong
 }
 
-/// First arrivals of a document rise, and its last arrival is its highest.
-fn arrivals(book: &Book) -> Vec<String> {
+/// First arrivals of a document rise, and its last arrival is its highest; but for changes that died when they were to be
+/// repeated, too.
+fn arrivals(book: &Book, stash: &StashData) -> Vec<String> {
+    let died = |request: &Request| stash.row(&EventId::from_stored(&request.event)).is_some();
     let mut wrong = Vec::new();
     let mut seen: HashMap<(&str, &str), Vec<i64>> = HashMap::new();
+    let mut arrived: HashMap<&str, &Request> = HashMap::new();
     for index in &book.arrivals {
         let request = &book.requests[*index];
         let seen = seen.entry((&request.client, &request.document)).or_default();
@@ -47,9 +50,13 @@ fn arrivals(book: &Book) -> Vec<String> {
             ));
         }
         seen.push(request.offset);
+        arrived.insert(request.event.as_str(), request);
     }
     for ((client, document), seen) in seen {
-        if seen.last() != seen.iter().max() {
+        let newest = arrived.values().filter(|request| {
+            request.client == client && request.document == document && !died(request)
+        });
+        if seen.last() < newest.map(|request| &request.offset).max() {
             wrong.push(format!("{client}/{document}: the last arrival is not the newest: {seen:?}"));
         }
     }
@@ -58,7 +65,7 @@ fn arrivals(book: &Book) -> Vec<String> {
 
 /// The body of an event is the same at every attempt.
 fn bodies(ledger: &Ledger, book: &Book) -> Vec<String> {
-    let differs = |request: &&crate::receiver::Request| {
+    let differs = |request: &&Request| {
         ledger.get(&request.event).is_none_or(|routed| {
             routed.body != request.body
                 || routed.offset != request.offset
@@ -86,20 +93,24 @@ fn lost(ledger: &Ledger, book: &Book, stash: &StashData) -> Vec<String> {
         .collect()
 }
 
-/// A dead row that is older than what its document's receiver got is said to be superseded.
+/// A dead row that is older than what its receiver got of its document is said to be superseded. (A repeat that died is
+/// none: its change had arrived, and all newer ones with it.)
 fn dead_ends(ledger: &Ledger, book: &Book, stash: &StashData) -> Vec<String> {
     let mut newest: HashMap<(&str, &str), i64> = HashMap::new();
+    let mut arrived = HashSet::new();
     for request in book.requests.iter().filter(|request| request.acknowledged) {
         let newest = newest.entry((&request.client, &request.document)).or_insert(-1);
         *newest = (*newest).max(request.offset);
+        arrived.insert(request.event.as_str());
     }
     let mut wrong = Vec::new();
     for row in stash.rows().filter(|row| row.state == RowState::Dead) {
-        let Some(routed) = ledger.get(row.transfer.event_id.as_str()) else { continue };
+        let event = row.transfer.event_id.as_str();
+        let Some(routed) = ledger.get(event).filter(|_| !arrived.contains(event)) else { continue };
         let key = (routed.client.as_str(), routed.document.as_str());
-        if newest.get(&key).is_some_and(|newest| *newest > routed.offset) {
+        if let Some(newest) = newest.get(&key).filter(|newest| **newest > routed.offset) {
             wrong.push(format!(
-                "{}/{}: {} is dead, and not superseded",
+                "{}/{}: {} is dead, and not superseded by {newest}",
                 routed.client, routed.document, routed.offset
             ));
         }

@@ -280,6 +280,9 @@ impl History {
         process.pass(Duration::from_secs(200)).await;
         self.tell(|| "rest".to_owned());
         let wrong = self.world.judge();
+        if !wrong.is_empty() {
+            self.tell(|| self.world.receiver.book().tell());
+        }
         assert!(self.world.is_at_rest() && wrong.is_empty(), "SEED={}: {wrong:#?}", self.seed);
     }
 }

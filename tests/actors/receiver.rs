@@ -12,7 +12,7 @@ use dispatcher::ports::webhook_sender::{SendError, WebhookSender, WebhookSenders
 use fastrand::Rng;
 use tokio::time::Instant;
 
-use crate::time::SimClock;
+use crate::time::{SimClock, T0_MS};
 
 /// What becomes of a request.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -139,6 +139,20 @@ impl Book {
         let arrivals = self.arrivals.iter().map(|index| &self.requests[*index]);
         let mine = arrivals.filter(|request| request.client == client && request.document == document);
         mine.map(|request| version(&request.body)).collect()
+    }
+
+    /// For people: every request, and when it was worked on.
+    pub(crate) fn tell(&self) -> String {
+        let mut text = String::new();
+        for (index, request) in self.requests.iter().enumerate() {
+            let place = self.arrivals.iter().position(|arrival| *arrival == index);
+            let Request { life, client, document, offset, started_ms, ended_ms, acknowledged, .. } = request;
+            let (from, to) = (started_ms - T0_MS, ended_ms.map(|ended| ended - T0_MS));
+            text += &format!(
+                "life {life} {client}/{document} {offset}: {from}..{to:?} arrival {place:?} ok {acknowledged}\n"
+            );
+        }
+        text
     }
 
     fn begin(&mut self, request: &WebhookRequest, now_ms: i64) -> (usize, Act, u64) {

@@ -193,7 +193,14 @@ impl WebhookDeliveryActor {
                 None => {
                     let token = held.map(|lease| lease.token);
                     let ttl_ms = LEASE.as_millis() as i64;
-                    services.stash.lease_drain(&client, ownership, token, now_ms, ttl_ms).await?
+                    let lease = services.stash.lease_drain(&client, ownership, token, now_ms, ttl_ms).await;
+                    // Only the lease is another's, or the whole partition?
+                    if matches!(lease, Err(StoreError::Fenced(_)))
+                        && let Err(StoreError::Fenced(_)) = services.stash.committed(ownership, 0).await
+                    {
+                        services.windows.lose(ownership);
+                    }
+                    lease?
                 }
             };
             let rows = services.stash.drainable(&client, after, (as_of_ms, claim), FETCH.0, FETCH.1).await?;
@@ -295,7 +302,7 @@ impl WebhookDeliveryActor {
         let Some(ownership) = self.services.windows.ownership(self.partition) else { return };
         let (stash, client) = (self.services.stash.clone(), self.client().clone());
         let bury = async move { stash.bury(&client, ownership, "client_gone").await }.into_actor(self);
-        ctx.spawn(bury.map(|buried, actor, _| match buried {
+        ctx.spawn(bury.map(|buried, actor, ctx| match buried {
             Ok(count) => {
                 actor.life.rows.dead = true;
                 if count > 0 {
@@ -305,10 +312,15 @@ impl WebhookDeliveryActor {
                     );
                 }
             }
-            Err(err) => log::warn!(
-                "rows of a client that is gone were not marked err={err} client={}",
-                actor.client()
-            ),
+            Err(err) => {
+                let client = actor.client();
+                log::warn!("rows of a client that is gone were not marked err={err} client={client}");
+                ctx.run_later(RECHECK, |actor, ctx| {
+                    if actor.life.target == Target::Gone {
+                        actor.bury(ctx);
+                    }
+                });
+            }
         }));
     }
 }

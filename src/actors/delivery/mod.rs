@@ -36,7 +36,7 @@ use self::drain::Drain;
 use self::intake::Intake;
 use self::lanes::Lanes;
 use self::requests::{InFlight, RateGate};
-use self::writes::Writes;
+use self::writes::{Writes, write_all};
 use super::config_cache::ConfigTable;
 use super::delivery_fleet::{DeliveryFleetActor, Retire};
 use super::inbox::Inbox;
@@ -235,6 +235,8 @@ impl WebhookDeliveryActor {
     fn load(&mut self, ctx: &mut Context<Self>) {
         let (services, client) = (self.services.clone(), self.client().clone());
         let read = async move {
+            // What an earlier life had asked to be written is written before we look.
+            write_all(&services.stash_writes, Vec::new()).await;
             let mut wait = Duration::from_millis(100);
             loop {
                 let read = async {
@@ -261,9 +263,8 @@ impl WebhookDeliveryActor {
                 life.state = state;
             }
             life.loaded = true;
-            if life.rows.pending {
-                actor.happened(ClientEvent::RowsWaiting);
-            }
+            let rows = if life.rows.pending { ClientEvent::RowsWaiting } else { ClientEvent::RowsGone };
+            actor.happened(rows);
             actor.pump(ctx);
         }));
     }
@@ -388,7 +389,7 @@ impl WebhookDeliveryActor {
             self.life.idle_since.is_some_and(|since| since.elapsed() >= self.services.limits.idle_after);
         let waits = self.life.rows.pending && matches!(self.life.target, Target::Webhook(_));
         if idle && self.life.loaded && !waits && !self.life.stopping && !self.life.saving_state {
-            self.fleet.do_send(Retire(self.client().clone()));
+            self.fleet.do_send(Retire(self.inbox.clone()));
         } else if idle {
             self.life.idle_since = None;
         }
@@ -423,8 +424,11 @@ impl Actor for WebhookDeliveryActor {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         self.inbox.kicked();
-        self.load(ctx);
-        self.arm_timer(ctx);
+        // Of a partition that is not ours nothing is sent; the fleet ends this actor when somebody has it again.
+        if self.services.windows.ownership(self.partition).is_some() {
+            self.load(ctx);
+            self.arm_timer(ctx);
+        }
     }
 }
 

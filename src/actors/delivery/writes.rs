@@ -8,10 +8,10 @@ use actix::prelude::*;
 use tokio::sync::oneshot;
 
 use super::{Target, WebhookDeliveryActor};
-use crate::actors::stash::Write;
+use crate::actors::stash::{StashActor, Write};
 use crate::domain::stash::StashWrite;
 use crate::domain::transfer::{DocumentHash, Sequence, Transfer};
-use crate::ports::stash::StashBatch;
+use crate::ports::stash::{Ownership, StashBatch};
 use crate::ports::{StoreError, StoreResult};
 
 /// How many writes go into one message.
@@ -89,6 +89,19 @@ impl Writes {
     }
 }
 
+/// Has batches written, however long it takes, after all that was asked for before.
+pub(super) async fn write_all(stash: &Addr<StashActor>, batches: Vec<StashBatch>) -> Vec<StoreResult<()>> {
+    loop {
+        let (done, results) = oneshot::channel();
+        stash.do_send(Write { batches: batches.clone(), done });
+        if let Ok(results) = results.await {
+            return results;
+        }
+        // The stash actor died with it and is being restarted. Writing twice is writing once.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
 /// A stretch of the queue that goes as one batch.
 struct Stretch {
     of_drain: bool,
@@ -134,22 +147,20 @@ impl WebhookDeliveryActor {
             if !wait.is_zero() {
                 tokio::time::sleep(wait).await;
             }
-            loop {
-                let (done, results) = oneshot::channel();
-                stash.do_send(Write { batches: batches.clone(), done });
-                if let Ok(results) = results.await {
-                    return results;
-                }
-                // The stash actor died with it and is being restarted. Writing twice is writing once.
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
+            write_all(&stash, batches).await
         };
-        ctx.spawn(
-            write.into_actor(self).map(move |results, actor, ctx| actor.written(stretches, results, ctx)),
-        );
+        ctx.spawn(write.into_actor(self).map(move |results, actor, ctx| {
+            actor.written(stretches, ownership, results, ctx);
+        }));
     }
 
-    fn written(&mut self, stretches: Vec<Stretch>, results: Vec<StoreResult<()>>, ctx: &mut Context<Self>) {
+    fn written(
+        &mut self,
+        stretches: Vec<Stretch>,
+        ownership: Ownership,
+        results: Vec<StoreResult<()>>,
+        ctx: &mut Context<Self>,
+    ) {
         let mut again = Vec::new();
         for (stretch, result) in stretches.into_iter().zip(results) {
             match result {
@@ -164,7 +175,8 @@ impl WebhookDeliveryActor {
                 }
                 Err(StoreError::Fenced(why)) => {
                     log::warn!("stash write is fenced err={why} client={}", self.client());
-                    self.cell.restart("fenced");
+                    self.services.windows.lose(ownership);
+                    self.cell.restart("the partition is another's");
                     return;
                 }
                 Err(err) => {

@@ -1,6 +1,6 @@
 //! The transfer stage: transfer log -> fleet, and commits what is settled.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use futures_util::future::LocalBoxFuture;
 use tokio_util::sync::CancellationToken;
 
 use super::{LagProbe, Patience, Stage};
-use crate::actors::delivery_fleet::{Assigned, Committed, Deliver, DeliveryFleetActor};
+use crate::actors::delivery_fleet::{Assigned, Committed, Deliver, DeliveryFleetActor, Lost};
 use crate::actors::windows::{Unsettled, Windows};
 use crate::domain::transfer::Transfer;
 use crate::metrics::Metrics;
@@ -20,6 +20,9 @@ use crate::runtime::Cell;
 
 /// A commit waits this long for company: it costs a disk flush.
 const COMMIT_EVERY: Duration = Duration::from_millis(10);
+
+/// The wait before everything begins anew because a partition was lost: whoever took it may be just as quick.
+const LOST_WAIT: Duration = Duration::from_secs(1);
 
 /// Reads the transfer log.
 #[derive(Clone)]
@@ -53,6 +56,8 @@ impl Stage for TransferStage {
 
     fn run(self, cell: Cell) -> LocalBoxFuture<'static, ()> {
         Box::pin(async move {
+            // Of an earlier run nothing is committed any more: this one reads it again.
+            self.windows.clear();
             let mut patience = Patience::new("transfer log");
             let consumer = loop {
                 match self.log.transfers(&self.group, self.limits).await {
@@ -67,9 +72,12 @@ impl Stage for TransferStage {
                 Box::pin(async move { consumer.lag().await })
             }));
             let paused = Arc::new(Mutex::new(HashSet::new()));
-            let reading = self.read(cell, consumer.clone(), paused.clone());
+            let reading = self.read(cell.clone(), consumer.clone(), paused.clone());
             let committing = self.commit(consumer, paused);
-            futures_util::future::join(reading, committing).await;
+            tokio::select! {
+                _ = futures_util::future::join(reading, committing) => {}
+                () = self.begin_anew_when_lost(cell) => {}
+            }
         })
     }
 }
@@ -77,6 +85,13 @@ impl Stage for TransferStage {
 type Paused = Arc<Mutex<HashSet<u32>>>;
 
 impl TransferStage {
+    async fn begin_anew_when_lost(&self, cell: Cell) {
+        self.windows.lost().await;
+        tokio::time::sleep(LOST_WAIT).await;
+        cell.restart("a partition is another's");
+        std::future::pending().await
+    }
+
     async fn read(&self, cell: Cell, consumer: Arc<dyn TransferConsumer>, paused: Paused) {
         let mut patience = Patience::new("transfer log");
         loop {
@@ -86,7 +101,7 @@ impl TransferStage {
             };
             cell.handling("batch");
             match event {
-                Ok(TransferEvent::Assigned(partitions)) => self.assigned(partitions).await,
+                Ok(TransferEvent::Assigned(committed)) => self.assigned(committed).await,
                 Ok(TransferEvent::Batch { partition, transfers }) => {
                     patience.over();
                     let hand_over = self.hand_over(&cell, &consumer, &paused, partition, transfers);
@@ -103,11 +118,16 @@ impl TransferStage {
         }
     }
 
-    /// Raises the epoch of each partition before anything of it is delivered.
-    async fn assigned(&self, partitions: Vec<u32>) {
+    /// Raises the epoch of each partition before anything of it is delivered. Whoever delivers of an earlier run has ended by then:
+    /// it holds records that are read again.
+    async fn assigned(&self, committed: BTreeMap<u32, i64>) {
         let mut patience = Patience::new("partition ownership");
+        while self.fleet.send(Lost(committed.keys().copied().collect())).await.is_err() {
+            log::error!("delivery fleet is gone err=mailbox closed");
+            tokio::time::sleep(LOST_WAIT).await;
+        }
         let mut ownerships = Vec::new();
-        for partition in partitions {
+        for (partition, next) in committed {
             let ownership = loop {
                 match self.stash.take_ownership(self.log.incarnation(), partition).await {
                     Ok(ownership) => break ownership,
@@ -115,6 +135,8 @@ impl TransferStage {
                 }
             };
             self.windows.assign(ownership);
+            // The copy may have been missed when an earlier run ended between the two.
+            self.copy_committed(&mut patience, ownership, next).await;
             ownerships.push(ownership);
         }
         patience.over();
@@ -176,6 +198,11 @@ impl TransferStage {
                     advanced.iter().map(|(partition, (_, next))| (*partition, *next)).collect();
                 while let Err(err) = consumer.commit(offsets.clone()).await {
                     self.metrics.store_errors.with_label_values(&["log"]).inc();
+                    if !err.is_transient() {
+                        log::error!("commit of settled transfers is refused err={err}");
+                        advanced.values().for_each(|(ownership, _)| self.windows.lose(*ownership));
+                        std::future::pending::<()>().await;
+                    }
                     patience.after(&err).await;
                 }
                 for (partition, (ownership, next)) in advanced {
@@ -201,6 +228,7 @@ impl TransferStage {
         while let Err(err) = self.stash.committed(ownership, next).await {
             if !err.is_transient() {
                 log::warn!("committed offset was not copied err={err} partition={}", ownership.partition);
+                self.windows.lose(ownership);
                 return;
             }
             self.metrics.store_errors.with_label_values(&["stash"]).inc();

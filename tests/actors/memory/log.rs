@@ -142,6 +142,13 @@ struct Places {
     turn: usize,
 }
 
+impl Places {
+    fn assign(&mut self) -> Option<BTreeMap<u32, i64>> {
+        let first = !std::mem::replace(&mut self.assigned, true);
+        first.then(|| (0..).zip(self.positions.iter().copied()).collect())
+    }
+}
+
 impl MemoryConsumer {
     fn find(&self) -> Option<(u32, Vec<Arc<Transfer>>)> {
         let log = self.medium.data();
@@ -172,9 +179,8 @@ impl TransferConsumer for MemoryConsumer {
                 let mut grown = std::pin::pin!(self.grown.notified());
                 grown.as_mut().enable();
                 self.medium.read(|_| ()).await?;
-                if !std::mem::replace(&mut self.places.lock().unwrap().assigned, true) {
-                    let partitions = self.medium.data().partitions.len() as u32;
-                    return Ok(TransferEvent::Assigned((0..partitions).collect()));
+                if let Some(committed) = self.places.lock().unwrap().assign() {
+                    return Ok(TransferEvent::Assigned(committed));
                 }
                 if let Some((partition, transfers)) = self.find() {
                     return Ok(TransferEvent::Batch { partition, transfers });

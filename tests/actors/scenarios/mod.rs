@@ -1,3 +1,6 @@
 //! One story each.
 
 mod answers;
+mod configs;
+mod endings;
+mod stash;

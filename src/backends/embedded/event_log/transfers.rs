@@ -31,6 +31,12 @@ struct Place {
 }
 
 impl Places {
+    /// The first time: all partitions with their committed offsets, for nothing was handed out yet.
+    fn assign(&mut self) -> Option<BTreeMap<u32, i64>> {
+        let first = !std::mem::replace(&mut self.assigned, true);
+        first.then(|| (0..).zip(self.partitions.iter().map(|place| place.position)).collect())
+    }
+
     /// The partitions that may be handed out, with their positions, in turn.
     fn wanted(&self) -> Vec<(usize, i64)> {
         let count = self.partitions.len();
@@ -78,8 +84,8 @@ impl SqliteTransferConsumer {
             if self.shared.transfers.is_closed() {
                 return Err(closed());
             }
-            if !std::mem::replace(&mut self.places().assigned, true) {
-                return Ok(TransferEvent::Assigned((0..self.shared.shape.partitions).collect()));
+            if let Some(committed) = self.places().assign() {
+                return Ok(TransferEvent::Assigned(committed));
             }
             let wanted = self.places().wanted();
             let mut found_any = false;

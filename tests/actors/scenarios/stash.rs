@@ -1,0 +1,128 @@
+//! The stash: insurance, spilling, order across it, and its absence.
+
+use std::time::Duration;
+
+use dispatcher::domain::config::Status;
+
+use crate::receiver::{Act, Manner};
+use crate::world::{Choices, World};
+
+#[test]
+fn a_slow_answer_does_not_hold_the_commit() {
+    for (act, arrived) in [(Act::Ok, vec![1, 2, 3]), (Act::Status(500), vec![1, 2, 3])] {
+        let world = World::new();
+        world.configure("a", Status::Active, ",\"timeout_ms\":60000");
+        world.receiver.behave("a", Manner::always(act).slow(30_000, 30_000));
+        world.life(async |life| {
+            world.change("a", "1", 3);
+            life.until("committed", || world.log.medium.data().is_committed()).await;
+            assert!(world.clock.elapsed() < Duration::from_secs(4), "{:?}", world.clock.elapsed());
+            assert_eq!(world.rows("a").len(), 3);
+            assert_eq!(world.receiver.book().open("a"), 1, "the rows behind it are held");
+            life.pass(Duration::from_secs(20)).await;
+            assert_eq!(world.receiver.book().of("a").count(), 1);
+            life.pass(Duration::from_secs(10)).await;
+            assert_eq!(world.rows("a").len(), if act == Act::Ok { 2 } else { 3 });
+            world.receiver.heal();
+            life.rest().await;
+        });
+        assert_eq!(world.receiver.book().arrived("a", "1"), arrived);
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_spilled_and_follows_in_order() {
+    let mut choices = Choices::default();
+    choices.limits.client_records = 10;
+    let world = World::with(1, choices);
+    world.configure("a", Status::Active, ",\"concurrency\":1");
+    world.receiver.behave("a", Manner::always(Act::Ok).slow(100, 100));
+    world.life(async |life| {
+        for version in 0..40 {
+            world.change("a", ["1", "2", "3"][version % 3], 1);
+        }
+        life.pass(Duration::from_millis(500)).await;
+        assert!(world.stash.data().inserted.len() >= 20);
+        life.rest().await;
+    });
+    assert_eq!(world.receiver.book().requests.len(), 40, "each once");
+}
+
+#[test]
+fn a_partition_that_is_full_is_paused_and_goes_on() {
+    let mut choices = Choices::default();
+    choices.unsettled_per_partition = 20;
+    choices.batch = 7;
+    choices.memory_bytes = 10_000;
+    let world = World::with(1, choices);
+    world.configure("a", Status::Active, "");
+    world.receiver.behave("a", Manner::always(Act::Ok).slow(100, 1_000));
+    world.life(async |life| {
+        for document in 0..300 {
+            world.change("a", &(document % 50).to_string(), 1);
+        }
+        life.rest().await;
+    });
+}
+
+#[test]
+fn without_a_stash_a_failure_holds_its_lane_and_healthy_clients_go_on() {
+    let world = World::new();
+    world.configure("a", Status::Active, "");
+    world.configure("b", Status::Active, "");
+    world.receiver.behave("a", Manner::always(Act::Ok).but("bad", Act::Status(500)));
+    world.life(async |life| {
+        world.change("a", "0", 1);
+        life.rest().await;
+        world.stash.go_away(Duration::from_secs(10));
+        world.change("a", "bad", 2);
+        world.change("a", "good", 1);
+        world.change("b", "1", 1);
+        life.until("good and b arrive", || {
+            let book = world.receiver.book();
+            book.arrived("a", "good") == [1] && book.arrived("b", "1") == [1]
+        })
+        .await;
+        life.pass(Duration::from_secs(5)).await;
+        assert!(!world.log.medium.data().is_committed());
+        assert_eq!(world.receiver.book().of("a").filter(|request| request.document == "bad").count(), 1);
+        world.receiver.heal();
+        life.rest().await;
+    });
+    assert_eq!(world.receiver.book().arrived("a", "bad"), [1, 2]);
+}
+
+#[test]
+fn a_row_that_is_being_written_as_a_drain_ends_is_not_forgotten() {
+    for seed in 0..200 {
+        let world = World::with(seed, Choices::default());
+        world.configure("a", Status::Active, "");
+        world.stash.set_latency(Duration::from_millis(40));
+        world.receiver.behave("a", Manner::mixed(vec![(1, Act::Ok), (1, Act::Status(500))]));
+        world.life(async |life| {
+            for _ in 0..20 {
+                world.change("a", "1", 1);
+                world.change("a", "2", 1);
+                life.pass(Duration::from_millis(900)).await;
+            }
+            world.receiver.heal();
+            life.rest().await;
+        });
+    }
+}
+
+#[test]
+fn rows_of_an_idle_partition_go_although_the_copy_of_its_commit_was_missed() {
+    let world = World::new();
+    world.configure("a", Status::Active, "");
+    world.receiver.behave("a", Manner::always(Act::Status(500)));
+    world.life(async |life| {
+        world.change("a", "1", 2);
+        life.until("they wait", || world.rows("a").len() == 2).await;
+        world.stash.go_away(Duration::from_secs(60));
+        life.until("committed", || world.log.medium.data().is_committed()).await;
+    });
+    world.heal();
+    world.life(async |life| life.rest().await);
+    assert_eq!(world.receiver.book().arrived("a", "1"), [1, 2]);
+}
