@@ -4,6 +4,7 @@
 
 mod client_configs;
 mod client_states;
+mod clock;
 mod event_log;
 mod fixture;
 mod locks;
@@ -57,8 +58,8 @@ mod embedded {
             an_old_owner_is_fenced,
             a_batch_is_all_or_nothing,
             a_drain_lease_is_of_one_owner,
-        an_owner_takes_its_own_lease_over,
-        a_lease_is_given_back_by_who_holds_it,
+            an_owner_takes_its_own_lease_over,
+            a_lease_is_given_back_by_who_holds_it,
             a_lost_lease_cannot_write,
             check_tells_what_waits,
             a_failure_counts_and_frees,
@@ -89,4 +90,10 @@ mod embedded {
             keys_are_independent,
         ],
     );
+}
+
+mod system {
+    use dispatcher::ports::clock::SystemClock;
+
+    contract!(SystemClock, clock: [it_tells_the_time_of_day_in_milliseconds, it_goes_on]);
 }
