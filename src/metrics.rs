@@ -28,7 +28,7 @@ pub struct Metrics {
     /// Bytes of the transfers in memory.
     pub queued_bytes: IntGauge,
     /// Payloads that went into the stash, by `reason`: failed, behind (an older one waits), spilled (queue full),
-    /// slow (insurance), disabled, config_invalid.
+    /// slow (insurance), disabled, config_invalid, actor_failed (its delivery actor broke too often).
     pub stashed: IntCounterVec,
     /// Rows of the stash, by `state`.
     pub stash_rows: IntGaugeVec,

@@ -36,11 +36,11 @@ use self::drain::Drain;
 use self::intake::Intake;
 use self::lanes::Lanes;
 use self::requests::{InFlight, RateGate};
-use self::writes::{Writes, write_all};
+use self::writes::Writes;
 use super::config_cache::ConfigTable;
 use super::delivery_fleet::{DeliveryFleetActor, Retire};
 use super::inbox::Inbox;
-use super::stash::StashActor;
+use super::stash::{StashActor, write_all};
 use super::windows::Windows;
 use crate::domain::client_state::{ClientEvent, ClientState, Phase};
 use crate::domain::config::{ClientId, DeliverySettings};
@@ -390,7 +390,9 @@ impl WebhookDeliveryActor {
         let waits = self.life.rows.pending && matches!(self.life.target, Target::Webhook(_));
         if idle && self.life.loaded && !waits && !self.life.stopping && !self.life.saving_state {
             self.fleet.do_send(Retire(self.inbox.clone()));
-        } else if idle {
+        }
+        if idle {
+            // Asked again after as long a time, not with every tick until the fleet has got to it.
             self.life.idle_since = None;
         }
     }

@@ -190,13 +190,16 @@ impl WebhookDeliveryActor {
         let sequence = transfer.sequence;
         match origin {
             Origin::Row { .. } => self.life.writes.push_of_drain(StashWrite::Delivered { transfer }),
-            Origin::Live { supersedes } if insured || supersedes => {
-                // An insured transfer is settled by the write of its row, which comes before this one.
-                let after = if insured { After::RowDecided } else { After::Settle(sequence) };
-                if insured {
-                    self.life.drain.block(document);
-                }
-                self.life.writes.push(StashWrite::Delivered { transfer }, after);
+            Origin::Live { .. } if insured => {
+                // It is settled by the write of its row. While that row stands it would be sent again after a crash: then
+                // nothing newer may have gone out, for that would not come again.
+                self.life.drain.block(document);
+                self.life.writes.push(StashWrite::Delivered { transfer }, After::RowDecided);
+                self.life.writes.push_mark(After::FreeLane(document));
+                return;
+            }
+            Origin::Live { supersedes: true } => {
+                self.life.writes.push(StashWrite::Delivered { transfer }, After::Settle(sequence));
             }
             Origin::Live { .. } => self.inbox.settle(sequence),
         }

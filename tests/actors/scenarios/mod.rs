@@ -3,4 +3,6 @@
 mod answers;
 mod configs;
 mod endings;
+mod insurance;
+mod resting;
 mod stash;
