@@ -132,6 +132,7 @@ impl WebhookDeliveryActor {
         }
         let Target::Webhook(settings) = &self.life.target else { return };
         let low = (settings.concurrency * 4).min(FETCH.0);
+        let rows = self.life.lanes.rows();
         match &self.life.drain.pass {
             Pass::Due(at) if *at <= Instant::now() && self.no_rows_in_hand() => {
                 self.life.drain.appended = false;
@@ -142,7 +143,7 @@ impl WebhookDeliveryActor {
             }
             Pass::Running { exhausted: true, .. } if self.no_rows_in_hand() => self.look_what_is_left(ctx),
             Pass::Running { as_of_ms, after, exhausted: false, .. }
-                if self.life.lanes.rows().records < low =>
+                if rows.records < low && rows.bytes < FETCH.1 =>
             {
                 self.read_rows(*as_of_ms, *after, ctx);
             }
@@ -184,7 +185,10 @@ impl WebhookDeliveryActor {
     }
 
     fn read_rows(&mut self, as_of_ms: i64, after: Option<Sequence>, ctx: &mut Context<Self>) {
-        let Some(ownership) = self.services.windows.ownership(self.partition) else { return };
+        let Some(ownership) = self.services.windows.ownership(self.partition) else {
+            self.life.drain.pass = Pass::Due(Instant::now() + RECHECK);
+            return;
+        };
         let (services, client) = (self.services.clone(), self.client().clone());
         let (now_ms, claim, held) = (self.now_ms(), self.life.claim, self.life.drain.lease);
         let fresh = held.filter(|lease| lease.deadline_ms - now_ms > LEASE_LEFT.as_millis() as i64);
