@@ -110,12 +110,11 @@ impl Windows {
         Unsettled { transfer, memory: Memory { permit, gauges } }
     }
 
-    /// Counts a received transfer as unsettled. Returns how many its partition has now.
-    pub fn received(&self, transfer: &Transfer) -> usize {
-        let mut partitions = self.lock();
-        let Some(partition) = partitions.get_mut(&transfer.sequence.partition) else { return 0 };
-        partition.window.received(transfer.sequence.offset);
-        partition.window.unsettled()
+    /// Counts a received transfer as unsettled.
+    pub fn received(&self, transfer: &Transfer) {
+        if let Some(partition) = self.lock().get_mut(&transfer.sequence.partition) {
+            partition.window.received(transfer.sequence.offset);
+        }
     }
 
     /// Settles a transfer: it was delivered, or is durable in the stash.
