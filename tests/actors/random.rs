@@ -17,7 +17,7 @@ use crate::receiver::{Act, Manner};
 use crate::world::{Choices, Life, World};
 
 /// Histories that every run of the tests tries.
-const USUAL_SEEDS: std::ops::Range<u64> = 0..600;
+const USUAL_SEEDS: std::ops::Range<u64> = 0..400;
 
 const CLIENTS: [&str; 3] = ["a", "b", "c"];
 const DOCUMENTS: [&str; 4] = ["1", "2", "3", "4"];

@@ -1,7 +1,7 @@
 //! The lanes of a client: one a document, one request at a time in each, so that a document's changes go out
 //! in order.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use tokio::time::Instant;
@@ -91,6 +91,14 @@ impl Lanes {
             }
         }
         None
+    }
+
+    /// The next entry of a document outside `avoid`, where there is one; else the next of all.
+    pub(super) fn next_but(&mut self, avoid: &HashSet<DocumentHash>) -> Option<Entry> {
+        if let Some(place) = self.ready.iter().position(|document| !avoid.contains(document)) {
+            self.ready.rotate_left(place);
+        }
+        self.next()
     }
 
     /// Whether a lane has something to send.

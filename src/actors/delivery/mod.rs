@@ -128,6 +128,9 @@ struct Life {
     endpoint_failures: u32,
     /// Documents that were answered 401, 403 or 404 since the last success.
     refused: HashSet<DocumentHash>,
+    /// Documents that went first after failures, since the last success: another one is tried next, for it may be these alone
+    /// that fail.
+    probed: HashSet<DocumentHash>,
     drain: Drain,
     writes: Writes,
     timer: Option<Instant>,
@@ -184,6 +187,7 @@ impl Life {
             rate: RateGate::default(),
             endpoint_failures: 0,
             refused: HashSet::new(),
+            probed: HashSet::new(),
             drain: Drain::default(),
             writes: Writes::default(),
             timer: None,

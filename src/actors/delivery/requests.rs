@@ -1,6 +1,6 @@
 //! Requests: what goes on the wire, and what its answer leads to.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
@@ -91,7 +91,8 @@ impl WebhookDeliveryActor {
             return;
         }
         // After failures one real payload goes first, alone: its success opens the gate for the others.
-        let at_once = if self.life.state.is_probing() { 1 } else { settings.concurrency };
+        let probing = self.life.state.is_probing();
+        let at_once = if probing { 1 } else { settings.concurrency };
         if self.life.lanes.rows().records > 0 && self.life.drain.lease(now_ms) == Lease::Expired {
             self.life.lanes.take_rows();
             self.life.drain.begin_anew();
@@ -105,7 +106,15 @@ impl WebhookDeliveryActor {
             {
                 return;
             }
-            let Some(entry) = self.life.lanes.next() else { return };
+            let next = match probing {
+                true => self.life.lanes.next_but(&self.life.probed),
+                false => self.life.lanes.next(),
+            };
+            let Some(entry) = next else { return };
+            if probing && !self.life.probed.insert(entry.transfer.document_hash) {
+                // Every document that waits had its turn.
+                self.life.probed = HashSet::from([entry.transfer.document_hash]);
+            }
             self.send(entry, &settings, ctx);
         }
     }
@@ -184,6 +193,7 @@ impl WebhookDeliveryActor {
     fn delivered(&mut self, entry: Entry, insured: bool) {
         self.life.endpoint_failures = 0;
         self.life.refused.clear();
+        self.life.probed.clear();
         self.happened(ClientEvent::Delivered);
         let Entry { transfer, origin, .. } = entry;
         let document = transfer.document_hash;

@@ -72,7 +72,9 @@ fn without_a_stash_a_failure_holds_its_lane_and_healthy_clients_go_on() {
     world.configure("b", Status::Active, "");
     world.receiver.behave("a", Manner::always(Act::Ok).but("bad", Act::Status(500)));
     world.life(async |life| {
+        // Both run: an actor that starts has to ask the stash first.
         world.change("a", "0", 1);
+        world.change("b", "0", 1);
         life.rest().await;
         world.stash.go_away(Duration::from_secs(10));
         world.change("a", "bad", 2);
