@@ -5,4 +5,5 @@ mod configs;
 mod endings;
 mod insurance;
 mod resting;
+mod source;
 mod stash;
