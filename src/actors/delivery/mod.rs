@@ -17,8 +17,6 @@ mod fault;
 mod intake;
 mod lanes;
 mod requests;
-#[cfg(test)]
-mod tests;
 mod writes;
 
 use std::collections::{HashMap, HashSet};
