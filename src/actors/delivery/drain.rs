@@ -8,6 +8,7 @@ use actix::prelude::*;
 use tokio::time::Instant;
 
 use super::lanes::{Entry, Origin};
+use super::requests::InFlight;
 use super::{Rows, Target, WebhookDeliveryActor};
 use crate::domain::client_state::ClientEvent;
 use crate::domain::stash::{Backlog, StashRow};
@@ -125,8 +126,6 @@ impl WebhookDeliveryActor {
         if !may {
             return;
         }
-        let Target::Webhook(settings) = &self.life.target else { return };
-        let low = (settings.concurrency * 4).min(FETCH.0);
         match &self.life.drain.pass {
             Pass::Due(at) if *at <= Instant::now() && self.no_rows_in_hand() => {
                 self.life.drain.appended = false;
@@ -135,7 +134,7 @@ impl WebhookDeliveryActor {
                 self.read_rows(None, ctx);
             }
             Pass::Running { exhausted: true, .. } if self.no_rows_in_hand() => self.look_what_is_left(ctx),
-            Pass::Running { after, exhausted: false, .. } if self.life.lanes.rows().records < low => {
+            Pass::Running { after, exhausted: false, .. } if self.has_room_for_rows() => {
                 self.read_rows(*after, ctx);
             }
             Pass::Due(_) | Pass::Running { .. } => {}
@@ -174,10 +173,24 @@ impl WebhookDeliveryActor {
             && self.life.writes.of_drain() == 0
     }
 
+    /// Whether more rows may come into memory: few enough wait, and with those on the wire they are below the bytes of one
+    /// client. While it is found out whether the webhook lives, one row is enough.
+    fn has_room_for_rows(&self) -> bool {
+        let Target::Webhook(settings) = &self.life.target else { return false };
+        if self.life.state.is_probing() {
+            return self.no_rows_in_hand();
+        }
+        let waiting = self.life.lanes.rows();
+        let on_the_wire: usize = self.life.in_flight.values().map(InFlight::row_bytes).sum();
+        waiting.records < (settings.concurrency * 4).min(FETCH.0)
+            && waiting.bytes + on_the_wire < self.services.limits.client_bytes
+    }
+
     fn read_rows(&mut self, after: Option<Sequence>, ctx: &mut Context<Self>) {
         let Some(ownership) = self.services.windows.ownership(self.partition) else { return };
         let (services, client) = (self.services.clone(), self.client().clone());
         let (now_ms, claim, held) = (self.now_ms(), self.life.claim, self.life.drain.lease);
+        let (records, bytes) = if self.life.state.is_probing() { (1, FETCH.1) } else { FETCH };
         let fresh = held.filter(|lease| lease.deadline_ms - now_ms > LEASE_LEFT.as_millis() as i64);
         let look = async move {
             let lease = match fresh {
@@ -188,7 +201,7 @@ impl WebhookDeliveryActor {
                     services.stash.lease_drain(&client, ownership, token, now_ms, ttl_ms).await?
                 }
             };
-            let rows = services.stash.drainable(&client, after, (now_ms, claim), FETCH.0, FETCH.1).await?;
+            let rows = services.stash.drainable(&client, after, (now_ms, claim), records, bytes).await?;
             Ok(Look::Rows(lease, rows))
         };
         self.look(look, ctx);

@@ -39,6 +39,11 @@ impl InFlight {
     pub(super) fn is_row(&self) -> bool {
         self.entry.is_row()
     }
+
+    /// The bytes that it holds in memory, if it came from the stash.
+    pub(super) fn row_bytes(&self) -> usize {
+        if self.is_row() { self.entry.transfer.weight() } else { 0 }
+    }
 }
 
 /// Keeps to the client's rate limit.
