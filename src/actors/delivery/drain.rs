@@ -41,15 +41,19 @@ pub(super) struct Drain {
     generation: u64,
     /// Rows were written since the pass began.
     appended: bool,
+    /// The store did not answer the last question: said once.
+    store_is_away: bool,
 }
 
 enum Pass {
     /// The next one begins then.
     Due(Instant),
     Running {
+        /// When it began. A document whose time comes later waits for the next pass: its older rows were passed over.
+        began_ms: i64,
         /// The last row that was read.
         after: Option<Sequence>,
-        /// Documents whose oldest row failed in this pass: their next rows wait for it.
+        /// Documents with a row that was in hand in this pass, or failed: this pass may have passed over their older rows.
         blocked: HashSet<DocumentHash>,
         /// All rows were read.
         exhausted: bool,
@@ -65,7 +69,14 @@ pub(super) enum Lease {
 
 impl Default for Drain {
     fn default() -> Self {
-        Self { lease: None, pass: Pass::Due(Instant::now()), asking: false, generation: 0, appended: false }
+        Self {
+            lease: None,
+            pass: Pass::Due(Instant::now()),
+            asking: false,
+            generation: 0,
+            appended: false,
+            store_is_away: false,
+        }
     }
 }
 
@@ -81,7 +92,7 @@ impl Drain {
         self.appended = true;
     }
 
-    /// A row failed: the rest of its document waits for it.
+    /// A row of this document failed, or is in hand no more: the rest of the document waits for the next pass.
     pub(super) fn block(&mut self, document: DocumentHash) {
         if let Pass::Running { blocked, .. } = &mut self.pass {
             blocked.insert(document);
@@ -129,13 +140,14 @@ impl WebhookDeliveryActor {
         match &self.life.drain.pass {
             Pass::Due(at) if *at <= Instant::now() && self.no_rows_in_hand() => {
                 self.life.drain.appended = false;
+                let began_ms = self.now_ms();
                 self.life.drain.pass =
-                    Pass::Running { after: None, blocked: HashSet::new(), exhausted: false };
-                self.read_rows(None, ctx);
+                    Pass::Running { began_ms, after: None, blocked: HashSet::new(), exhausted: false };
+                self.read_rows(began_ms, None, ctx);
             }
             Pass::Running { exhausted: true, .. } if self.no_rows_in_hand() => self.look_what_is_left(ctx),
-            Pass::Running { after, exhausted: false, .. } if self.has_room_for_rows() => {
-                self.read_rows(*after, ctx);
+            Pass::Running { began_ms, after, exhausted: false, .. } if self.has_room_for_rows() => {
+                self.read_rows(*began_ms, *after, ctx);
             }
             Pass::Due(_) | Pass::Running { .. } => {}
         }
@@ -170,14 +182,14 @@ impl WebhookDeliveryActor {
     fn no_rows_in_hand(&self) -> bool {
         self.life.lanes.rows().records == 0
             && !self.life.in_flight.values().any(|request| request.is_row())
-            && self.life.writes.of_drain() == 0
+            && self.life.writes.of_rows() == 0
     }
 
     /// Whether more rows may come into memory: few enough wait, and with those on the wire they are below the bytes of one
     /// client. While it is found out whether the webhook lives, one row is enough.
     fn has_room_for_rows(&self) -> bool {
         let Target::Webhook(settings) = &self.life.target else { return false };
-        if self.life.state.is_probing() {
+        if self.no_rows_in_hand() || self.life.state.is_probing() {
             return self.no_rows_in_hand();
         }
         let waiting = self.life.lanes.rows();
@@ -186,11 +198,12 @@ impl WebhookDeliveryActor {
             && waiting.bytes + on_the_wire < self.services.limits.client_bytes
     }
 
-    fn read_rows(&mut self, after: Option<Sequence>, ctx: &mut Context<Self>) {
+    fn read_rows(&mut self, began_ms: i64, after: Option<Sequence>, ctx: &mut Context<Self>) {
         let Some(ownership) = self.services.windows.ownership(self.partition) else { return };
         let (services, client) = (self.services.clone(), self.client().clone());
         let (now_ms, claim, held) = (self.now_ms(), self.life.claim, self.life.drain.lease);
-        let (records, bytes) = if self.life.state.is_probing() { (1, FETCH.1) } else { FETCH };
+        let records = if self.life.state.is_probing() { 1 } else { FETCH.0 };
+        let bytes = FETCH.1.min(self.services.limits.client_bytes);
         let fresh = held.filter(|lease| lease.deadline_ms - now_ms > LEASE_LEFT.as_millis() as i64);
         let look = async move {
             let lease = match fresh {
@@ -201,7 +214,7 @@ impl WebhookDeliveryActor {
                     services.stash.lease_drain(&client, ownership, token, now_ms, ttl_ms).await?
                 }
             };
-            let rows = services.stash.drainable(&client, after, (now_ms, claim), records, bytes).await?;
+            let rows = services.stash.drainable(&client, after, (began_ms, claim), records, bytes).await?;
             Ok(Look::Rows(lease, rows))
         };
         self.look(look, ctx);
@@ -222,6 +235,10 @@ impl WebhookDeliveryActor {
         let queued = self.life.writes.queued();
         ctx.spawn(look.into_actor(self).map(move |seen, actor, ctx| {
             actor.life.drain.asking = false;
+            let was_away = std::mem::replace(
+                &mut actor.life.drain.store_is_away,
+                seen.as_ref().is_err_and(|err| !matches!(err, StoreError::Fenced(_))),
+            );
             match seen {
                 Ok(Look::Rows(lease, rows)) => {
                     actor.life.drain.lease = Some(lease);
@@ -238,7 +255,9 @@ impl WebhookDeliveryActor {
                     actor.life.drain.pass = Pass::Due(Instant::now() + RECHECK);
                 }
                 Err(err) => {
-                    log::warn!("stash cannot be drained err={err} client={}", actor.client());
+                    if !was_away {
+                        log::warn!("stash cannot be drained err={err} client={}", actor.client());
+                    }
                     actor.services.metrics.store_errors.with_label_values(&["stash"]).inc();
                     actor.life.lanes.take_rows();
                     actor.life.drain.begin_anew();
@@ -250,7 +269,7 @@ impl WebhookDeliveryActor {
     }
 
     fn rows_read(&mut self, rows: Vec<StashRow>) {
-        let Pass::Running { after, blocked, exhausted } = &mut self.life.drain.pass else { return };
+        let Pass::Running { after, blocked, exhausted, .. } = &mut self.life.drain.pass else { return };
         *exhausted = rows.is_empty();
         for row in rows {
             *after = Some(row.transfer.sequence);

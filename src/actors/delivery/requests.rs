@@ -193,12 +193,17 @@ impl WebhookDeliveryActor {
         let Entry { transfer, origin, .. } = entry;
         let document = transfer.document_hash;
         let sequence = transfer.sequence;
+        if insured {
+            self.life.drain.block(document);
+        }
         match origin {
-            Origin::Row { .. } => self.life.writes.push_of_drain(StashWrite::Delivered { transfer }),
-            Origin::Live { supersedes } if insured || supersedes => {
-                // An insured transfer is settled by the write of its row, which comes before this one.
-                let after = if insured { After::Nothing } else { After::Settle(sequence) };
-                self.life.writes.push(StashWrite::Delivered { transfer }, after);
+            Origin::Row { .. } => self.life.writes.push_of_row(StashWrite::Delivered { transfer }, true),
+            // It is settled by the write of its row, which comes before this one.
+            Origin::Live { .. } if insured => {
+                self.life.writes.push_of_row(StashWrite::Delivered { transfer }, false);
+            }
+            Origin::Live { supersedes: true } => {
+                self.life.writes.push(StashWrite::Delivered { transfer }, After::Settle(sequence));
             }
             Origin::Live { .. } => self.inbox.settle(sequence),
         }
@@ -257,6 +262,7 @@ impl WebhookDeliveryActor {
                 // What waits behind it in this lane stays in the stash, and is read again after it.
                 self.life.lanes.take_behind(document);
                 self.life.lanes.finish(document);
+                self.life.drain.block(document);
                 let gives_up = failure.class == FailureClass::Payload
                     && payload_failures + 1 >= self.services.limits.payload_attempts
                     && self.life.state.failed_rounds == 0;
@@ -267,16 +273,16 @@ impl WebhookDeliveryActor {
                         self.client()
                     );
                     self.life.rows.dead = true;
-                    self.life.writes.push_of_drain(StashWrite::Dead { event_id, failure: row });
+                    self.life.writes.push_of_row(StashWrite::Dead { event_id, failure: row }, true);
                 } else {
-                    self.life.drain.block(document);
-                    self.life.writes.push_of_drain(StashWrite::Failed { event_id, failure: row });
+                    self.life.writes.push_of_row(StashWrite::Failed { event_id, failure: row }, true);
                 }
             }
             Origin::Live { .. } => {
                 if insured {
+                    self.life.drain.block(document);
                     self.rows_wait();
-                    self.life.writes.push(StashWrite::Failed { event_id, failure: row }, After::Nothing);
+                    self.life.writes.push_of_row(StashWrite::Failed { event_id, failure: row }, false);
                 } else {
                     self.insert_row(transfer, Some(row), "failed");
                 }

@@ -40,6 +40,8 @@ struct Queued {
     write: Option<StashWrite>,
     /// It concerns a row that the drain holds: it names the lease.
     of_drain: bool,
+    /// It says what became of a row that was in hand: until it is durable, a row that is read may be that one.
+    of_row: bool,
     after: After,
 }
 
@@ -48,8 +50,8 @@ struct Queued {
 pub(super) struct Writes {
     queue: VecDeque<Queued>,
     under_way: bool,
-    /// Writes about rows that are not durable.
-    of_drain: usize,
+    /// Writes about rows that were in hand, not durable yet.
+    of_rows: usize,
     /// How many writes were ever queued: tells whether something came in between.
     queued: u64,
 }
@@ -58,19 +60,19 @@ impl Writes {
     /// A write of the actor as owner of the client's partition.
     pub(super) fn push(&mut self, write: StashWrite, after: After) {
         self.queued += 1;
-        self.queue.push_back(Queued { write: Some(write), of_drain: false, after });
+        self.queue.push_back(Queued { write: Some(write), of_drain: false, of_row: false, after });
     }
 
-    /// A write about a row that the drain holds.
-    pub(super) fn push_of_drain(&mut self, write: StashWrite) {
+    /// What became of a row that the drain holds (`of_drain`), or of a transfer that was insured by one.
+    pub(super) fn push_of_row(&mut self, write: StashWrite, of_drain: bool) {
         self.queued += 1;
-        self.of_drain += 1;
-        self.queue.push_back(Queued { write: Some(write), of_drain: true, after: After::Nothing });
+        self.of_rows += 1;
+        self.queue.push_back(Queued { write: Some(write), of_drain, of_row: true, after: After::Nothing });
     }
 
     /// No write: something that follows when all before it are durable.
     pub(super) fn push_mark(&mut self, after: After) {
-        self.queue.push_back(Queued { write: None, of_drain: false, after });
+        self.queue.push_back(Queued { write: None, of_drain: false, of_row: false, after });
     }
 
     /// Whether everything is durable.
@@ -78,9 +80,9 @@ impl Writes {
         self.queue.is_empty() && !self.under_way
     }
 
-    /// How many writes about rows are not durable.
-    pub(super) fn of_drain(&self) -> usize {
-        self.of_drain
+    /// How many writes about rows that were in hand are not durable.
+    pub(super) fn of_rows(&self) -> usize {
+        self.of_rows
     }
 
     /// How many writes were ever queued.
@@ -184,7 +186,7 @@ impl WebhookDeliveryActor {
 
     fn follow(&mut self, things: Vec<Queued>, ctx: &mut Context<Self>) {
         for thing in things {
-            self.life.writes.of_drain -= usize::from(thing.of_drain);
+            self.life.writes.of_rows -= usize::from(thing.of_row);
             match thing.after {
                 After::Nothing => {}
                 After::Settle(sequence) => self.inbox.settle(sequence),

@@ -1,3 +1,5 @@
 //! One story each.
 
 mod answers;
+mod drain;
+mod memory;
