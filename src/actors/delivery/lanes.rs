@@ -1,7 +1,7 @@
 //! The lanes of a client: one a document, one request at a time in each, so that a document's changes go out
 //! in order.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use tokio::time::Instant;
@@ -91,14 +91,6 @@ impl Lanes {
             }
         }
         None
-    }
-
-    /// The next entry of a document outside `avoid`, where there is one; else the next of all.
-    pub(super) fn next_but(&mut self, avoid: &HashSet<DocumentHash>) -> Option<Entry> {
-        if let Some(place) = self.ready.iter().position(|document| !avoid.contains(document)) {
-            self.ready.rotate_left(place);
-        }
-        self.next()
     }
 
     /// Whether a lane has something to send.
@@ -218,7 +210,7 @@ mod tests {
     #[derive(Debug, Clone)]
     enum Step {
         Push { document: u8, is_row: bool },
-        Next { avoid: Vec<u8> },
+        Next,
         Finish(u8),
         TakeBehind(u8),
         TakeWaiting,
@@ -230,7 +222,7 @@ mod tests {
         let document = 0..4_u8;
         prop_oneof![
             5 => (document.clone(), any::<bool>()).prop_map(|(document, is_row)| Step::Push { document, is_row }),
-            4 => proptest::collection::vec(document.clone(), 0..3).prop_map(|avoid| Step::Next { avoid }),
+            4 => Just(Step::Next),
             3 => document.clone().prop_map(Step::Finish),
             1 => document.prop_map(Step::TakeBehind),
             1 => Just(Step::TakeWaiting),
@@ -278,17 +270,12 @@ mod tests {
                         model[usize::from(document)].0.push_back(entry.clone());
                         lanes.push(entry);
                     }
-                    Step::Next { avoid } => {
-                        let avoided = avoid.iter().map(|document| DocumentHash([*document; 16])).collect();
-                        let next = lanes.next_but(&avoided);
+                    Step::Next => {
+                        let next = lanes.next();
                         let ready = |(queue, busy): &(VecDeque<Entry>, bool)| !busy && !queue.is_empty();
                         prop_assert_eq!(next.is_some(), model.iter().any(ready));
                         let Some(next) = next else { continue };
                         let document = next.transfer.document_hash.0[0];
-                        let choice = (0..4_u8).any(|document| {
-                            ready(&model[usize::from(document)]) && !avoid.contains(&document)
-                        });
-                        prop_assert!(!choice || !avoid.contains(&document), "another one was ready");
                         let (queue, busy) = &mut model[usize::from(document)];
                         prop_assert!(!*busy, "two of a document are out");
                         prop_assert_eq!(queue.pop_front().map(|entry| offset(&entry)), Some(offset(&next)));
