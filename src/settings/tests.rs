@@ -96,7 +96,10 @@ fn a_mistake_in_the_file_is_one_line_with_the_key() {
         ("[retry]\njitter = 1.5", "retry.jitter: must be 0 to 0.9 (set in FILE)"),
         ("[retry]\ncap = \"1s\"", "retry.cap: must not be below retry.base (set in FILE)"),
         ("[transfer]\npartitions = 0", "transfer.partitions: must be 1 to 1024 (set in FILE)"),
-        ("[delivery]\nconnect_timeout = \"2min\"", "delivery.connect_timeout: must be 10ms to 1m (set in FILE)"),
+        (
+            "[delivery]\nconnect_timeout = \"2min\"",
+            "delivery.connect_timeout: must be 10ms to 1m (set in FILE)",
+        ),
         (
             "[delivery]\ntotal_bytes = \"8MB\"",
             "delivery.total_bytes: \"8MB\" is no size (write 16KiB, 8MiB or 1GiB) (set in FILE)",

@@ -40,13 +40,15 @@ pub(super) struct Drain {
     generation: u64,
     /// Rows were written since the pass began.
     appended: bool,
+    /// The next pass sends what may not be attempted yet, too.
+    all_at_once: bool,
 }
 
 enum Pass {
     /// The next one begins then.
     Due(Instant),
     Running {
-        /// When it began, milliseconds since 1970. What may not be attempted yet then stays out of the whole pass: its older
+        /// When it began, milliseconds since 1970, or the end of time. What may not be attempted yet then stays out of the whole pass: its older
         /// rows were passed over.
         as_of_ms: i64,
         /// The last row that was read.
@@ -68,7 +70,14 @@ pub(super) enum Lease {
 
 impl Default for Drain {
     fn default() -> Self {
-        Self { lease: None, pass: Pass::Due(Instant::now()), asking: false, generation: 0, appended: false }
+        Self {
+            lease: None,
+            pass: Pass::Due(Instant::now()),
+            asking: false,
+            generation: 0,
+            appended: false,
+            all_at_once: false,
+        }
     }
 }
 
@@ -77,6 +86,11 @@ impl Drain {
     pub(super) fn begin_anew(&mut self) {
         self.generation += 1;
         self.pass = Pass::Due(Instant::now());
+    }
+
+    /// The webhook is another: what the one before refused need not wait until its time has come.
+    pub(super) fn all_at_once(&mut self) {
+        self.all_at_once = true;
     }
 
     /// Rows were written.
@@ -135,7 +149,8 @@ impl WebhookDeliveryActor {
         match &self.life.drain.pass {
             Pass::Due(at) if *at <= Instant::now() && self.no_rows_in_hand() => {
                 self.life.drain.appended = false;
-                let as_of_ms = self.now_ms();
+                let all = std::mem::take(&mut self.life.drain.all_at_once);
+                let as_of_ms = if all { i64::MAX } else { self.now_ms() };
                 self.life.drain.pass =
                     Pass::Running { as_of_ms, after: None, blocked: HashSet::new(), exhausted: false };
                 self.read_rows(as_of_ms, None, ctx);

@@ -1,5 +1,7 @@
 //! What answers lead to.
 
+use std::time::Duration;
+
 use dispatcher::domain::config::Status;
 
 use crate::receiver::{Act, Manner};
@@ -15,6 +17,23 @@ fn changes_arrive_in_order() {
         life.rest().await;
     });
     assert_eq!(world.receiver.book().arrived("a", "1"), [1, 2, 3]);
+}
+
+#[test]
+fn what_the_old_webhook_refused_goes_to_a_new_one_at_once() {
+    let world = World::new();
+    world.configure("a", Status::Active, "");
+    world.receiver.behave("a", Manner::always(Act::Status(404)));
+    world.life(async |life| {
+        world.change("a", "1", 3);
+        life.pass(Duration::from_secs(600)).await;
+        assert_eq!(world.rows("a").len(), 3);
+        world.receiver.heal();
+        life.configure("a", Status::Active, ",\"authorization\":\"new\"").await;
+        life.pass(Duration::from_secs(2)).await;
+        assert_eq!(world.receiver.book().arrived("a", "1"), [1, 2, 3]);
+        life.rest().await;
+    });
 }
 
 #[test]
