@@ -49,13 +49,15 @@ pub(super) struct Drain {
     appended: bool,
     /// The store did not answer the last question: said once.
     store_is_away: bool,
+    /// The next pass sends what may not be attempted yet, too.
+    all_at_once: bool,
 }
 
 enum Pass {
     /// The next one begins then.
     Due(Instant),
     Running {
-        /// When it began, milliseconds since 1970. What may not be attempted yet then stays out of the whole pass: its older
+        /// When it began, milliseconds since 1970, or the end of time. What may not be attempted yet then stays out of the whole pass: its older
         /// rows were passed over.
         as_of_ms: i64,
         /// The last row that was read.
@@ -84,6 +86,7 @@ impl Default for Drain {
             generation: 0,
             appended: false,
             store_is_away: false,
+            all_at_once: false,
         }
     }
 }
@@ -93,6 +96,11 @@ impl Drain {
     pub(super) fn begin_anew(&mut self) {
         self.generation += 1;
         self.pass = Pass::Due(Instant::now());
+    }
+
+    /// The webhook is another: what the one before refused need not wait until its time has come.
+    pub(super) fn all_at_once(&mut self) {
+        self.all_at_once = true;
     }
 
     /// Rows were written, or have another time.
@@ -152,7 +160,8 @@ impl WebhookDeliveryActor {
         match &self.life.drain.pass {
             Pass::Due(at) if *at <= Instant::now() && self.no_rows_in_hand() => {
                 self.life.drain.appended = false;
-                let as_of_ms = self.now_ms();
+                let all = std::mem::take(&mut self.life.drain.all_at_once);
+                let as_of_ms = if all { i64::MAX } else { self.now_ms() };
                 self.life.drain.pass =
                     Pass::Running { as_of_ms, after: None, blocked: HashSet::new(), exhausted: false };
                 self.read_rows(as_of_ms, None, ctx);

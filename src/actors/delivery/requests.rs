@@ -21,7 +21,7 @@ use crate::domain::stash::{Claim, NewRow, RowFailure, StashWrite};
 use crate::domain::transfer::Sequence;
 use crate::ports::webhook_sender::SendError;
 
-/// Endpoint failures in a row that close the gate of the whole client (DESIGN of the circuit: one failure of many is noise).
+/// Endpoint failures in a row that close the gate of the whole client: one of many is noise.
 const FAILURES_IN_A_ROW: u32 = 3;
 
 /// Documents answered 401, 403 or 404 in a row that do the same: then it is the config, not a document.
@@ -220,6 +220,7 @@ impl WebhookDeliveryActor {
         let document = entry.transfer.document_hash;
         let (class, retry_after) = (failure.class, failure.retry_after);
         let reason = failure.reason.clone();
+        self.happened(ClientEvent::RequestFailed { reason: reason.clone() });
         self.keep(entry, insured, failure);
 
         match class {
