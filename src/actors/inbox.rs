@@ -136,3 +136,100 @@ impl Inbox {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::domain::transfer::{DocumentHash, EventId, NewTransfer, SourcePosition, TransferKind};
+    use crate::metrics::Metrics;
+    use crate::ports::stash::Ownership;
+
+    fn inbox() -> (Inbox, Arc<Windows>) {
+        let windows = Windows::new(1 << 20, Metrics::new());
+        windows.assign(Ownership { incarnation: 1, partition: 0, epoch: 1 });
+        (Inbox::new(ClientId::new("a"), windows.clone()), windows)
+    }
+
+    async fn put(inbox: &Inbox, windows: &Windows, offset: i64) -> bool {
+        let content = NewTransfer {
+            client: ClientId::new("a"),
+            document: "test.things:1".into(),
+            document_hash: DocumentHash([1; 16]),
+            event_id: EventId::from_stored("evt_a"),
+            kind: TransferKind::Live,
+            source: SourcePosition { topic: "t".into(), partition: 0, offset },
+            traceparent: None,
+            ts_ms: 0,
+            body: Bytes::new(),
+        };
+        let sequence = Sequence { incarnation: 1, partition: 0, offset };
+        let transfer = Arc::new(Transfer { sequence, content });
+        windows.received(&transfer);
+        inbox.put(windows.reserve(transfer).await)
+    }
+
+    fn take(inbox: &Inbox, most: usize) -> Vec<i64> {
+        inbox.take(most).iter().map(|transfer| transfer.sequence.offset).collect()
+    }
+
+    #[actix_rt::test]
+    async fn each_is_taken_once_and_oldest_first() {
+        let (inbox, windows) = inbox();
+        for offset in [1, 2, 5] {
+            assert!(put(&inbox, &windows, offset).await);
+        }
+        assert_eq!(take(&inbox, 2), [1, 2]);
+        assert!(put(&inbox, &windows, 7).await);
+        assert_eq!(take(&inbox, 9), [5, 7]);
+        assert_eq!(take(&inbox, 9), [0; 0]);
+    }
+
+    #[actix_rt::test]
+    async fn what_its_holder_did_not_settle_is_taken_again() {
+        let (inbox, windows) = inbox();
+        for offset in [1, 2, 3] {
+            put(&inbox, &windows, offset).await;
+        }
+        assert_eq!(take(&inbox, 2), [1, 2]);
+        inbox.settle(Sequence { incarnation: 1, partition: 0, offset: 1 });
+        inbox.give_back();
+        assert_eq!(take(&inbox, 9), [2, 3]);
+        assert_eq!(inbox.len(), 2);
+    }
+
+    #[actix_rt::test]
+    async fn what_is_settled_moves_its_partition_on() {
+        let (inbox, windows) = inbox();
+        put(&inbox, &windows, 1).await;
+        put(&inbox, &windows, 2).await;
+        let settle = |offset| inbox.settle(Sequence { incarnation: 1, partition: 0, offset });
+        settle(2);
+        assert!(windows.advance().is_empty());
+        settle(1);
+        settle(1);
+        assert_eq!(windows.advance()[&0].1, 3);
+        assert!(inbox.is_empty());
+    }
+
+    #[actix_rt::test]
+    async fn a_record_that_is_read_again_is_no_second_one() {
+        let (inbox, windows) = inbox();
+        put(&inbox, &windows, 3).await;
+        assert_eq!(take(&inbox, 9), [3]);
+        windows.assign(Ownership { incarnation: 1, partition: 0, epoch: 2 });
+        assert!(put(&inbox, &windows, 2).await);
+        assert!(!put(&inbox, &windows, 3).await);
+        assert_eq!(take(&inbox, 9), [2], "one below what was taken is found");
+    }
+
+    #[test]
+    fn one_kick_at_a_time() {
+        let (inbox, _) = inbox();
+        assert!(inbox.ask_kick());
+        assert!(!inbox.ask_kick());
+        inbox.kicked();
+        assert!(inbox.ask_kick());
+    }
+}

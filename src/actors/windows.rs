@@ -149,3 +149,97 @@ impl Windows {
         self.partitions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use futures_util::FutureExt as _;
+
+    use super::*;
+    use crate::domain::config::ClientId;
+    use crate::domain::transfer::{
+        DocumentHash, EventId, NewTransfer, Sequence, SourcePosition, TransferKind,
+    };
+
+    fn transfer(partition: u32, offset: i64, bytes: usize) -> Arc<Transfer> {
+        let content = NewTransfer {
+            client: ClientId::new("a"),
+            document: "d".into(),
+            document_hash: DocumentHash([1; 16]),
+            event_id: EventId::from_stored("evt_a"),
+            kind: TransferKind::Live,
+            source: SourcePosition { topic: "t".into(), partition: 0, offset },
+            traceparent: None,
+            ts_ms: 0,
+            body: Bytes::from(vec![b' '; bytes]),
+        };
+        Arc::new(Transfer { sequence: Sequence { incarnation: 1, partition, offset }, content })
+    }
+
+    fn ownership(partition: u32, epoch: i64) -> Ownership {
+        Ownership { incarnation: 1, partition, epoch }
+    }
+
+    fn windows(memory_bytes: usize) -> Arc<Windows> {
+        let windows = Windows::new(memory_bytes, Metrics::new());
+        windows.assign(ownership(0, 1));
+        windows.assign(ownership(1, 7));
+        windows
+    }
+
+    #[test]
+    fn each_partition_moves_on_by_its_own_right() {
+        let windows = windows(1_000);
+        for (partition, offset) in [(0, 4), (0, 5), (1, 9)] {
+            windows.received(&transfer(partition, offset, 0));
+        }
+        assert_eq!((windows.unsettled(0), windows.unsettled(1), windows.unsettled(2)), (2, 1, 0));
+        windows.settle(&transfer(0, 5, 0));
+        windows.settle(&transfer(1, 9, 0));
+        assert_eq!(windows.advance().into_iter().collect::<Vec<_>>(), [(1, (ownership(1, 7), 10))]);
+        windows.settle(&transfer(0, 4, 0));
+        assert_eq!(windows.advance()[&0], (ownership(0, 1), 6));
+    }
+
+    #[test]
+    fn what_an_earlier_run_received_is_not_committed_by_the_next() {
+        let windows = windows(1_000);
+        windows.received(&transfer(0, 4, 0));
+        windows.clear();
+        windows.settle(&transfer(0, 4, 0));
+        assert!(windows.advance().is_empty());
+        windows.assign(ownership(0, 2));
+        windows.settle(&transfer(0, 4, 0));
+        windows.received(&transfer(0, 4, 0));
+        assert!(windows.advance().is_empty(), "it is to be sent again, and then settled");
+    }
+
+    #[test]
+    fn only_the_right_that_holds_can_be_lost() {
+        let windows = windows(1_000);
+        windows.lose(ownership(0, 0));
+        assert_eq!(windows.ownership(0), Some(ownership(0, 1)));
+        assert!(windows.lost().now_or_never().is_none());
+        windows.lose(ownership(0, 1));
+        assert_eq!(windows.ownership(0), None);
+        assert!(windows.lost().now_or_never().is_some());
+    }
+
+    #[actix_rt::test]
+    async fn memory_is_given_out_once_and_comes_back() {
+        let weight = transfer(0, 0, 0).weight();
+        let windows = windows(weight * 2);
+        let first = windows.reserve(transfer(0, 1, 0)).await;
+        let second = windows.reserve(transfer(0, 2, 0)).await;
+        assert_eq!(first.bytes(), weight);
+        assert_eq!(windows.metrics.queued_bytes.get(), 2 * weight as i64);
+        assert!(windows.reserve(transfer(0, 3, 0)).now_or_never().is_none());
+        drop(first);
+        let third = windows.reserve(transfer(0, 3, 0)).now_or_never().unwrap();
+        drop((second, third));
+        let large = windows.reserve(transfer(0, 4, weight * 100)).now_or_never().unwrap();
+        assert_eq!(large.bytes(), weight * 2, "alone");
+        drop(large);
+        assert_eq!((windows.metrics.queued.get(), windows.metrics.queued_bytes.get()), (0, 0));
+    }
+}

@@ -19,7 +19,7 @@ use crate::world::{Choices, Life, World};
 /// Histories that every run of the tests tries.
 const USUAL_SEEDS: std::ops::Range<u64> = 0..400;
 
-const CLIENTS: [&str; 3] = ["a", "b", "c"];
+const CLIENTS: [&str; 3] = ["a", "d", "b"];
 const DOCUMENTS: [&str; 4] = ["1", "2", "3", "4"];
 const STORES: [&str; 4] = ["stash", "log", "configs", "states"];
 const KINDS: [&str; 5] = ["delivery", "ingest-transfer", "stash", "fleet", "config-cache"];
@@ -76,12 +76,18 @@ impl History {
             choices.limits.client_records = rng.usize(1..=20);
         }
         if rng.bool() {
+            // Rows come back a few at a time: a pass of the drain has many parts.
+            choices.limits.client_bytes = rng.usize(1..=3_000);
+        }
+        if rng.bool() {
             choices.unsettled_per_partition = rng.usize(1..=50);
         }
         if rng.u8(0..4) == 0 {
             choices.memory_bytes = rng.usize(300..=5_000);
         }
         choices.batch = rng.usize(1..=40);
+        choices.limits.insurance_after = Duration::from_millis([200, 2_000][rng.usize(0..2)]);
+        choices.limits.idle_after = Duration::from_secs([1, 5, 30][rng.usize(0..3)]);
         Self {
             seed,
             world: Rc::new(World::with(seed, choices)),
@@ -115,8 +121,8 @@ impl History {
         for client in &CLIENTS[..self.clients] {
             self.world.configure(client, Status::Active, "");
         }
-        let lives = if self.with("crash") { self.rng.usize(1..=4) } else { 1 };
         let world = self.world.clone();
+        let lives = if self.with("crash") { self.rng.usize(1..=4) } else { 1 };
         for life in 1..=lives {
             self.tell(|| format!("life {life} begins"));
             world.life(async |process| {
@@ -125,6 +131,10 @@ impl History {
                 }
                 if life == lives {
                     self.heal(process).await;
+                } else if self.rng.u8(0..4) == 0 {
+                    self.tell(|| "it is stopped in order".to_owned());
+                    let limit = Duration::from_secs(25);
+                    let _ = tokio::time::timeout(limit, process.stop_in_order()).await;
                 }
             });
         }

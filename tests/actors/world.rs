@@ -332,7 +332,7 @@ impl<'a> Life<'a> {
     /// Stops as the service does, and in its order.
     pub(crate) async fn stop_in_order(&self) {
         self.stop_reading.cancel();
-        self.fleet.send(QuiesceAll).await.unwrap();
+        let _ = self.fleet.send(QuiesceAll).await; // it may break just then
         self.stop.cancel();
         self.stage.cell.ended().await;
     }

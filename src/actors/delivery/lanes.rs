@@ -1,7 +1,7 @@
 //! The lanes of a client: one a document, one request at a time in each, so that a document's changes go out
 //! in order.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use tokio::time::Instant;
@@ -93,14 +93,6 @@ impl Lanes {
         None
     }
 
-    /// The next entry of a document outside `avoid`, where there is one; else the next of all.
-    pub(super) fn next_but(&mut self, avoid: &HashSet<DocumentHash>) -> Option<Entry> {
-        if let Some(place) = self.ready.iter().position(|document| !avoid.contains(document)) {
-            self.ready.rotate_left(place);
-        }
-        self.next()
-    }
-
     /// Whether a lane has something to send.
     pub(super) fn is_ready(&self) -> bool {
         !self.ready.is_empty()
@@ -179,5 +171,160 @@ impl Lanes {
             waiting.records -= 1;
             waiting.bytes -= weight;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::domain::config::ClientId;
+    use crate::domain::transfer::{EventId, NewTransfer, Sequence, SourcePosition, TransferKind};
+
+    fn entry(document: u8, offset: i64, is_row: bool, since: Instant) -> Entry {
+        let content = NewTransfer {
+            client: ClientId::new("a"),
+            document: "test.things:1".into(),
+            document_hash: DocumentHash([document; 16]),
+            event_id: EventId::from_stored(&offset.to_string()),
+            kind: TransferKind::Live,
+            source: SourcePosition { topic: "t".into(), partition: 0, offset },
+            traceparent: None,
+            ts_ms: 0,
+            body: Bytes::from(vec![b' '; offset as usize]),
+        };
+        let sequence = Sequence { incarnation: 1, partition: 0, offset };
+        let origin = match is_row {
+            true => Origin::Row { attempts: 0, payload_failures: 0 },
+            false => Origin::Live { supersedes: false },
+        };
+        Entry { transfer: Arc::new(Transfer { sequence, content }), origin, since }
+    }
+
+    fn offset(entry: &Entry) -> i64 {
+        entry.transfer.sequence.offset
+    }
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Push { document: u8, is_row: bool },
+        Next,
+        Finish(u8),
+        TakeBehind(u8),
+        TakeWaiting,
+        TakeRows,
+        TakeOverdue { ago: usize },
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let document = 0..4_u8;
+        prop_oneof![
+            5 => (document.clone(), any::<bool>()).prop_map(|(document, is_row)| Step::Push { document, is_row }),
+            4 => Just(Step::Next),
+            3 => document.clone().prop_map(Step::Finish),
+            1 => document.prop_map(Step::TakeBehind),
+            1 => Just(Step::TakeWaiting),
+            1 => Just(Step::TakeRows),
+            1 => (0..8_usize).prop_map(|ago| Step::TakeOverdue { ago }),
+        ]
+    }
+
+    /// What waits in the lane of a document, and whether its head is out.
+    type Model = [(VecDeque<Entry>, bool); 4];
+
+    fn taken(model: &mut Model, which: impl Fn(&VecDeque<Entry>) -> bool) -> Vec<i64> {
+        let lanes = model.iter_mut().filter(|(queue, _)| which(queue));
+        lanes.flat_map(|(queue, _)| queue.drain(..)).map(|entry| offset(&entry)).collect()
+    }
+
+    fn offsets(entries: &[Entry]) -> Vec<i64> {
+        let mut offsets: Vec<_> = entries.iter().map(offset).collect();
+        offsets.sort_unstable();
+        offsets
+    }
+
+    fn sorted(mut offsets: Vec<i64>) -> Vec<i64> {
+        offsets.sort_unstable();
+        offsets
+    }
+
+    proptest! {
+        #[test]
+        fn a_lane_is_a_queue_with_one_head_out(steps in proptest::collection::vec(step(), 0..80)) {
+            let mut lanes = Lanes::default();
+            let mut model = Model::default();
+            let start = Instant::now();
+            for (number, step) in (1_i64..).zip(steps) {
+                // Only whose head is out can be done, or have something behind it.
+                if let Step::Finish(document) | Step::TakeBehind(document) = step
+                    && !model[usize::from(document)].1
+                {
+                    continue;
+                }
+                let at = |number: i64| start + std::time::Duration::from_secs(number.max(0) as u64);
+                match step {
+                    Step::Push { document, is_row } => {
+                        let entry = entry(document, number, is_row, at(number));
+                        model[usize::from(document)].0.push_back(entry.clone());
+                        lanes.push(entry);
+                    }
+                    Step::Next => {
+                        let next = lanes.next();
+                        let ready = |(queue, busy): &(VecDeque<Entry>, bool)| !busy && !queue.is_empty();
+                        prop_assert_eq!(next.is_some(), model.iter().any(ready));
+                        let Some(next) = next else { continue };
+                        let document = next.transfer.document_hash.0[0];
+                        let (queue, busy) = &mut model[usize::from(document)];
+                        prop_assert!(!*busy, "two of a document are out");
+                        prop_assert_eq!(queue.pop_front().map(|entry| offset(&entry)), Some(offset(&next)));
+                        *busy = true;
+                    }
+                    Step::Finish(document) => {
+                        lanes.finish(DocumentHash([document; 16]));
+                        model[usize::from(document)].1 = false;
+                    }
+                    Step::TakeBehind(document) => {
+                        let behind = lanes.take_behind(DocumentHash([document; 16]));
+                        let queue = std::mem::take(&mut model[usize::from(document)].0);
+                        let behind: Vec<_> = behind.iter().map(offset).collect();
+                        prop_assert_eq!(behind, queue.iter().map(offset).collect::<Vec<_>>());
+                    }
+                    Step::TakeWaiting => {
+                        let all = taken(&mut model, |_| true);
+                        prop_assert_eq!(offsets(&lanes.take_waiting()), sorted(all));
+                    }
+                    Step::TakeRows => {
+                        let rows = taken(&mut model, |queue| queue.front().is_some_and(Entry::is_row));
+                        prop_assert_eq!(offsets(&lanes.take_rows()), sorted(rows));
+                    }
+                    Step::TakeOverdue { ago } => {
+                        let limit = at(number - ago as i64);
+                        let overdue = |entry: &Entry| !entry.is_row() && entry.since <= limit;
+                        let late = taken(&mut model, |queue| queue.front().is_some_and(overdue));
+                        prop_assert_eq!(offsets(&lanes.take_overdue(limit)), sorted(late));
+                    }
+                }
+                let mut waiting = (Waiting::default(), Waiting::default());
+                for entry in model.iter().flat_map(|(queue, _)| queue) {
+                    let waiting = if entry.is_row() { &mut waiting.1 } else { &mut waiting.0 };
+                    waiting.records += 1;
+                    waiting.bytes += entry.transfer.weight();
+                }
+                prop_assert_eq!((lanes.live(), lanes.rows()), waiting);
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_kept_of_a_document_that_is_done() {
+        let mut lanes = Lanes::default();
+        lanes.push(entry(1, 1, false, Instant::now()));
+        assert!(lanes.is_ready());
+        assert!(lanes.next().is_some());
+        assert!(!lanes.is_ready());
+        lanes.finish(DocumentHash([1; 16]));
+        assert!(lanes.lanes.is_empty() && lanes.ready.is_empty());
     }
 }

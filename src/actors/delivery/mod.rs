@@ -17,8 +17,6 @@ mod fault;
 mod intake;
 mod lanes;
 mod requests;
-#[cfg(test)]
-mod tests;
 mod writes;
 
 use std::collections::{HashMap, HashSet};
@@ -304,6 +302,7 @@ impl WebhookDeliveryActor {
             self.happened(ClientEvent::TryNow);
             self.life.lanes.take_rows();
             self.life.drain.begin_anew();
+            self.life.drain.all_at_once();
         }
         if self.life.target == Target::Gone && self.life.rows.pending {
             self.bury(ctx);
@@ -317,12 +316,11 @@ impl WebhookDeliveryActor {
         let retry = &self.services.limits.retry;
         let next = self.life.state.apply(&event, now_ms, retry, fastrand::f64());
         if next.phase != self.life.state.phase {
-            log::info!(
-                "client is {} reason={:?} client={}",
-                next.phase.as_str(),
-                next.reason,
-                self.inbox.client()
-            );
+            let reason = match next.reason.as_str() {
+                "" => String::new(),
+                reason => format!(" reason={reason:?}"),
+            };
+            log::info!("client is {}{reason} client={}", next.phase.as_str(), self.inbox.client());
         }
         let unsaved = |state: &ClientState| {
             (state.phase, state.since_ms, state.failed_rounds, state.next_attempt_at_ms)

@@ -15,6 +15,22 @@ fn world_of_a() -> World {
 }
 
 #[test]
+fn what_the_old_webhook_refused_goes_to_a_new_one_at_once() {
+    let world = world_of_a();
+    world.receiver.behave("a", Manner::always(Act::Status(404)));
+    world.life(async |life| {
+        world.change("a", "1", 3);
+        life.pass(Duration::from_secs(600)).await;
+        assert_eq!(world.rows("a").len(), 3);
+        world.receiver.heal();
+        life.configure("a", Status::Active, ",\"authorization\":\"new\"").await;
+        life.pass(Duration::from_secs(2)).await;
+        assert_eq!(world.receiver.book().arrived("a", "1"), [1, 2, 3]);
+        life.rest().await;
+    });
+}
+
+#[test]
 fn a_failing_document_holds_its_own_changes_and_no_others() {
     let world = world_of_a();
     world.receiver.behave("a", Manner::always(Act::Ok).but("bad", Act::Status(422)));
