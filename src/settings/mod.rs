@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-pub use environment::{Environment, admin_token};
+pub use environment::{Environment, admin_token, unused};
 pub use error::SettingsError;
 pub use load::Sources;
 

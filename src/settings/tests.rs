@@ -178,3 +178,12 @@ fn a_secret_is_read_from_its_file_and_never_shown() {
     let message = mistake_with(&[("DISPATCHER_ADMIN_TOKEN", "hunter 2")]);
     assert!(!message.contains("hunter"), "{message}");
 }
+
+#[test]
+fn who_sets_what_is_not_used_yet_is_told() {
+    let environment = Environment::from_iter(
+        [("DISPATCHER_RETRY_TTL", "3d"), ("DISPATCHER_START", ""), ("DISPATCHER_MODE", "embedded")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned())),
+    );
+    assert_eq!(unused(&environment), ["DISPATCHER_RETRY_TTL"]);
+}

@@ -99,6 +99,7 @@ impl History {
         }
     }
 
+    #[expect(clippy::print_stderr, reason = "the story of one history, for who asks for it")]
     fn tell(&self, what: impl FnOnce() -> String) {
         if self.told {
             eprintln!("{:>10.3} {}", self.world.clock.elapsed().as_secs_f64(), what());

@@ -255,7 +255,12 @@ impl WebhookDeliveryActor {
             Origin::Row { attempts, payload_failures } => (attempts + 1, payload_failures),
         };
         // The webhook's own failures are paced by the client's gate; a payload's (or its config's) grow by row.
-        let step = if failure.class == FailureClass::Endpoint { 1 } else { attempts };
+        let paced_by_gate = match failure.class {
+            FailureClass::Endpoint => true,
+            FailureClass::Config => self.life.state.phase == Phase::Degraded,
+            FailureClass::Payload => false,
+        };
+        let step = if paced_by_gate { 1 } else { attempts };
         let delay = retry.delay(step, fastrand::f64());
         let row = RowFailure {
             class: failure.class,
