@@ -199,7 +199,6 @@ pub(crate) struct Life<'a> {
     pub(crate) kit: Kit,
     pub(crate) fleet: Addr<DeliveryFleetActor>,
     pub(crate) config_cache: Addr<ConfigCacheActor>,
-    pub(crate) metrics: Metrics,
     stage: Supervised<KafkaIngestActor<TransferStage>>,
     stop_reading: CancellationToken,
     stop: CancellationToken,
@@ -262,7 +261,7 @@ impl<'a> Life<'a> {
         let stage = supervise(&kit, &arbiter, TransferStage::KIND, "", move |cell| {
             KafkaIngestActor::new(cell, stage)
         });
-        Self { world, kit, fleet, config_cache, metrics, stage, stop_reading, stop }
+        Self { world, kit, fleet, config_cache, stage, stop_reading, stop }
     }
 
     /// Writes a client's config, and sees to it that the process knows.

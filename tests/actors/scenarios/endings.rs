@@ -51,10 +51,10 @@ fn a_row_that_an_earlier_life_asked_for_is_seen() {
     for latency in (0..100).step_by(5) {
         let world = World::with(latency, Choices::default());
         world.configure("a", Status::Active, "");
-        world.receiver.behave("a", Manner::always(Act::DoneBut(500)).slow(10, 10));
         world.life(async |life| {
             world.change("a", "0", 1);
-            life.until("it runs", || world.receiver.book().requests.len() == 1).await;
+            life.rest().await;
+            world.receiver.behave("a", Manner::always(Act::DoneBut(500)).slow(10, 10));
             world.stash.set_latency(Duration::from_millis(100));
             world.change("a", "1", 3);
             life.until("answered", || world.receiver.book().arrived("a", "1") == [1]).await;

@@ -90,7 +90,7 @@ impl SourceConsumer for Book {
 
 impl EventLog for Book {
     fn append(&self, _: Vec<NewRecord>) -> BoxFuture<'_, StoreResult<Vec<SourcePosition>>> {
-        unimplemented!()
+        panic!("the stage does not ask this")
     }
 
     fn partitions(&self) -> u32 {
@@ -107,11 +107,11 @@ impl EventLog for Book {
     }
 
     fn transfers(&self, _: &str, _: BatchLimits) -> BoxFuture<'_, StoreResult<Arc<dyn TransferConsumer>>> {
-        unimplemented!()
+        panic!("the stage does not ask this")
     }
 
     fn dead_letters(&self, _: i64, _: usize) -> BoxFuture<'_, StoreResult<Vec<(i64, DeadLetter)>>> {
-        unimplemented!()
+        panic!("the stage does not ask this")
     }
 }
 
@@ -126,11 +126,11 @@ impl ClientConfigs for Book {
     }
 
     fn put<'a>(&'a self, _: &'a ClientId, _: Status, _: String, _: i64) -> BoxFuture<'a, StoreResult<Put>> {
-        unimplemented!()
+        panic!("the stage does not ask this")
     }
 
     fn delete<'a>(&'a self, _: &'a ClientId, _: i64) -> BoxFuture<'a, StoreResult<bool>> {
-        unimplemented!()
+        panic!("the stage does not ask this")
     }
 
     fn changed(&self, _: ConfigHint) -> BoxFuture<'_, StoreResult<Option<ClientId>>> {
