@@ -24,7 +24,7 @@ use crate::ports::clock::Clock;
 use crate::ports::event_log::{BatchLimits, EventLog};
 use crate::ports::stash::Stash;
 use crate::ports::webhook_sender::WebhookSenders;
-use crate::runtime::{Arbiters, Cell, Kit, Life, Shutdown, supervise};
+use crate::runtime::{Arbiters, ByteBudget, Cell, Kit, Life, Shutdown, supervise};
 use crate::settings::Settings;
 
 /// How much ingest reads at once.
@@ -78,6 +78,10 @@ impl ActorTree {
             stash_writes: stash.addr,
             states: stores.states.clone(),
             windows: windows.clone(),
+            row_memory: ByteBudget::new(
+                u32::try_from(settings.delivery.total_bytes).unwrap_or(u32::MAX),
+                |_| {},
+            ),
             partitions: stores.log.partitions(),
             senders: stores.senders.clone(),
             clock: stores.clock.clone(),

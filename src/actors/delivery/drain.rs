@@ -316,8 +316,14 @@ impl WebhookDeliveryActor {
         }));
     }
 
-    fn rows_read(&mut self, rows: Vec<StashRow>) {
+    fn rows_read(&mut self, mut rows: Vec<StashRow>) {
         let probing = self.life.state.is_probing();
+        // After a shared outage everybody drains at once: when the memory for rows is given out, one row a client is enough.
+        let bytes = rows.iter().map(|row| row.transfer.weight()).sum();
+        let memory = self.services.row_memory.try_acquire(bytes).map(Arc::new);
+        if memory.is_none() {
+            rows.truncate(1);
+        }
         let Pass::Running { after, blocked, exhausted, .. } = &mut self.life.drain.pass else { return };
         *exhausted = rows.is_empty();
         for row in rows {
@@ -332,7 +338,12 @@ impl WebhookDeliveryActor {
                 continue;
             }
             let origin = Origin::Row { attempts: row.attempts, payload_failures: row.payload_failures };
-            let entry = Entry { transfer: Arc::clone(&row.transfer), origin, since: Instant::now() };
+            let entry = Entry {
+                transfer: Arc::clone(&row.transfer),
+                origin,
+                since: Instant::now(),
+                _memory: memory.clone(),
+            };
             self.life.lanes.push(entry);
             if probing {
                 return;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use crate::domain::transfer::{DocumentHash, Transfer};
+use crate::runtime::Permit;
 
 /// Where a transfer came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +33,9 @@ pub(super) struct Entry {
     pub(super) origin: Origin,
     /// Since when it is in the hands of the actor.
     pub(super) since: Instant,
+    /// What a row holds of the memory for rows; a page shares one. A transfer of the log has its own with the fleet, and one row a
+    /// client needs none.
+    pub(super) _memory: Option<Arc<Permit>>,
 }
 
 impl Entry {
@@ -200,7 +204,7 @@ mod tests {
             true => Origin::Row { attempts: 0, payload_failures: 0 },
             false => Origin::Live { supersedes: false },
         };
-        Entry { transfer: Arc::new(Transfer { sequence, content }), origin, since }
+        Entry { transfer: Arc::new(Transfer { sequence, content }), origin, since, _memory: None }
     }
 
     fn offset(entry: &Entry) -> i64 {

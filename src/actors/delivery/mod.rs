@@ -50,7 +50,7 @@ use crate::ports::client_states::ClientStates;
 use crate::ports::clock::Clock;
 use crate::ports::stash::Stash;
 use crate::ports::webhook_sender::{WebhookSender, WebhookSenders};
-use crate::runtime::Cell;
+use crate::runtime::{ByteBudget, Cell};
 
 /// The bounds of delivery.
 #[derive(Debug, Clone)]
@@ -81,6 +81,8 @@ pub struct DeliveryServices {
     pub states: Arc<dyn ClientStates>,
     /// What is unsettled.
     pub windows: Arc<Windows>,
+    /// Bytes of rows that drains may hold in memory, for all clients.
+    pub row_memory: ByteBudget,
     /// How many partitions the transfer log has.
     pub partitions: u32,
     /// Makes the HTTP clients.
