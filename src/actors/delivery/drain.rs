@@ -47,6 +47,8 @@ pub(super) struct Drain {
     generation: u64,
     /// Rows were written since the pass began.
     appended: bool,
+    /// The memory for rows was given out to others: one row at a time until there is some.
+    starved: bool,
     /// The store did not answer the last question: said once.
     store_is_away: bool,
     /// The next pass sends what may not be attempted yet, too.
@@ -85,6 +87,7 @@ impl Default for Drain {
             asking: false,
             generation: 0,
             appended: false,
+            starved: false,
             store_is_away: false,
             all_at_once: false,
         }
@@ -226,7 +229,7 @@ impl WebhookDeliveryActor {
     /// client. While it is found out whether the webhook lives, one row is enough.
     fn has_room_for_rows(&self) -> bool {
         let Target::Webhook(settings) = &self.life.target else { return false };
-        if self.no_rows_in_hand() || self.life.state.is_probing() {
+        if self.no_rows_in_hand() || self.life.state.is_probing() || self.life.drain.starved {
             return self.no_rows_in_hand();
         }
         let waiting = self.life.lanes.rows();
@@ -321,11 +324,13 @@ impl WebhookDeliveryActor {
         // After a shared outage everybody drains at once: when the memory for rows is given out, one row a client is enough.
         let bytes = rows.iter().map(|row| row.transfer.weight()).sum();
         let memory = self.services.row_memory.try_acquire(bytes).map(Arc::new);
-        if memory.is_none() {
-            rows.truncate(1);
-        }
+        let in_hand = !self.no_rows_in_hand();
+        self.life.drain.starved = memory.is_none();
         let Pass::Running { after, blocked, exhausted, .. } = &mut self.life.drain.pass else { return };
         *exhausted = rows.is_empty();
+        if memory.is_none() {
+            rows.truncate(usize::from(!in_hand));
+        }
         for row in rows {
             let document = row.transfer.document_hash;
             *after = Some(row.transfer.sequence);
