@@ -175,6 +175,13 @@ impl WebhookDeliveryActor {
         }
     }
 
+    /// Leaves the rows that wait in the lanes where they still are, in the stash. A change may wait behind one that was buried
+    /// meanwhile: it gets a row of its own.
+    pub(super) fn leave_rows(&mut self) {
+        let waiting = self.life.lanes.take_rows();
+        self.entries_to_stash(waiting, "behind");
+    }
+
     /// Whether no row of a drain is in the lanes or on the wire, and no outcome of a row waits to be written: what is read now is not
     /// in hand already, and no document that is passed over now is free a page later.
     fn no_rows_in_hand(&self) -> bool {
@@ -244,7 +251,7 @@ impl WebhookDeliveryActor {
                 Err(err) => {
                     log::warn!("stash cannot be drained err={err} client={}", actor.client());
                     actor.services.metrics.store_errors.with_label_values(&["stash"]).inc();
-                    actor.life.lanes.take_rows();
+                    actor.leave_rows();
                     actor.life.drain.begin_anew();
                     actor.life.drain.pass = Pass::Due(Instant::now() + RECHECK);
                 }

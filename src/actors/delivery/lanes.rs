@@ -132,7 +132,7 @@ impl Lanes {
         self.take_if(|_| true)
     }
 
-    /// Takes the rows that wait in all lanes (their lanes hold nothing else behind the head): they stay in the stash.
+    /// Takes all that waits in lanes whose oldest waiting entry is a row.
     pub(super) fn take_rows(&mut self) -> Vec<Entry> {
         self.take_if(|lane| lane.queue.front().is_some_and(Entry::is_row))
     }

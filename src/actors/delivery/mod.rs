@@ -302,7 +302,7 @@ impl WebhookDeliveryActor {
             self.life.endpoint_failures = 0;
             self.life.refused.clear();
             self.happened(ClientEvent::TryNow);
-            self.life.lanes.take_rows();
+            self.leave_rows();
             self.life.drain.begin_anew();
         }
         if self.life.target == Target::Gone && self.life.rows.pending {

@@ -94,7 +94,7 @@ impl WebhookDeliveryActor {
         let probing = self.life.state.is_probing();
         let at_once = if probing { 1 } else { settings.concurrency };
         if self.life.lanes.rows().records > 0 && self.life.drain.lease(now_ms) == Lease::Expired {
-            self.life.lanes.take_rows();
+            self.leave_rows();
             self.life.drain.begin_anew();
         }
         while self.life.in_flight.len() < at_once {
@@ -236,7 +236,7 @@ impl WebhookDeliveryActor {
         if endpoint || refused {
             self.life.refused.clear();
             self.happened(ClientEvent::EndpointFailed { reason, retry_after });
-            self.life.lanes.take_rows();
+            self.leave_rows();
             self.life.drain.begin_anew();
         }
     }
@@ -276,7 +276,8 @@ impl WebhookDeliveryActor {
                     self.life.writes.push_of_drain(StashWrite::Dead { event_id, failure: row });
                 } else {
                     // What waits behind it in this lane stays in the stash, and is read again after it.
-                    self.life.lanes.take_behind(document);
+                    let behind = self.life.lanes.take_behind(document);
+                    self.entries_to_stash(behind, "behind");
                     self.life.drain.block(document);
                     self.life.writes.push_of_drain(StashWrite::Failed { event_id, failure: row });
                 }

@@ -173,7 +173,7 @@ impl WebhookDeliveryActor {
                 Ok(()) => self.follow(stretch.things, ctx),
                 Err(StoreError::Fenced(why)) if stretch.of_drain => {
                     log::warn!("drain lease is lost err={why} client={}", self.client());
-                    self.life.lanes.take_rows();
+                    self.leave_rows();
                     self.life.drain.lose_lease();
                     self.follow(stretch.things, ctx);
                 }
