@@ -152,24 +152,32 @@ fn a_row_that_comes_while_the_stash_is_asked_is_not_overtaken() {
     }
 }
 
+/// Rows come into the lanes as they are buried; a new change of their document, which has no row that waits by then, comes behind
+/// them. Then they leave the lanes: because the config changes, or because the row before it fails.
 #[test]
 fn a_change_behind_rows_that_are_buried_just_then_is_not_lost() {
-    for seed in 0..100 {
+    const SETTINGS: &str = ",\"rate_limit\":{\"max\":1,\"per_ms\":1000}";
+    for (seed, changes_again) in (0..40).flat_map(|seed| [(seed, false), (seed, true)]) {
         let world = World::with(seed, Choices::default());
-        world.configure("a", Status::Active, ",\"concurrency\":1");
-        world.receiver.behave("a", Manner::always(Act::Status(401)));
+        world.configure("a", Status::Inactive, "");
         world.life(async |life| {
-            world.change("a", "1", 4);
-            life.until("they wait", || world.rows("a").len() == 4).await;
+            world.change("a", "1", 6);
+            life.until("they wait", || world.rows("a").len() == 6).await;
+            life.configure("a", Status::Active, SETTINGS).await;
+            life.pass(Duration::from_millis(500)).await;
             world.stash.set_latency(Duration::from_millis(40));
-            world.receiver.behave("a", Manner::always(Act::Ok).slow(0, 200));
-            life.pass(Duration::from_millis(4_000 + seed * 20)).await;
             life.delete_config("a").await;
-            life.configure("a", Status::Active, ",\"concurrency\":1").await;
-            life.pass(Duration::from_millis(30)).await;
+            life.configure("a", Status::Active, SETTINGS).await;
+            life.pass(Duration::from_millis(100)).await;
             world.change("a", "1", 2);
-            life.pass(Duration::from_millis(seed)).await;
-            life.configure("a", Status::Active, ",\"concurrency\":2").await;
+            life.pass(Duration::from_millis(200)).await;
+            if changes_again {
+                life.configure("a", Status::Active, "").await;
+            } else {
+                world.receiver.behave("a", Manner::always(Act::Status(401)));
+                life.pass(Duration::from_millis(2_000)).await;
+            }
+            world.receiver.heal();
             life.rest().await;
         });
     }
