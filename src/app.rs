@@ -1,5 +1,9 @@
 //! Puts the service together, and takes it down in order.
 
+mod actor_tree;
+mod gauges;
+mod signals;
+
 use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -7,33 +11,23 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use actix_web::dev::ServerHandle;
-use anyhow::Context as _;
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::actors::config_cache::{ConfigCacheActor, Refresh, Reload, config_table};
-use crate::actors::delivery::{DeliveryLimits, DeliveryServices};
-use crate::actors::delivery_fleet::{DeliveryFleetActor, Introduce, QuiesceAll};
-use crate::actors::ingest::source::SourceStage;
-use crate::actors::ingest::transfer::TransferStage;
-use crate::actors::ingest::{KafkaIngestActor, LagProbe, Stage};
-use crate::actors::stash::StashActor;
-use crate::actors::windows::Windows;
+use self::actor_tree::{ActorTree, Stores};
+use self::gauges::Gauges;
+pub use self::signals::Signals;
+use crate::actors::config_cache::{ConfigCacheActor, Refresh};
+use crate::actors::delivery_fleet::DELIVERY_KIND;
 use crate::backends::embedded::{Embedded, EmbeddedOptions, OpenError};
 use crate::backends::http::HttpSenders;
-use crate::domain::change_event::SourceNames;
-use crate::domain::retry::RetrySchedule;
-use crate::domain::stash::Backlog;
 use crate::metrics::Metrics;
 use crate::ports::clock::{Clock, SystemClock};
 use crate::ports::event_log::BatchLimits;
-use crate::ports::stash::Stash;
 use crate::ports::webhook_sender::SendLimits;
-use crate::runtime::{Arbiters, Cell, Kit, RestartPolicy, StopStep, supervise};
+use crate::runtime::{Arbiters, Kit, RestartPolicy, StopStep};
 use crate::settings::{Settings, SettingsError};
 use crate::web::{self, Readiness, StoreProbe, WebState};
-
-/// How much ingest reads at once.
-const BATCH: BatchLimits = BatchLimits { records: 1_000, bytes: 8 << 20 };
 
 /// How much of the newest records stays in memory, to be handed over without reading the file.
 const TAIL: BatchLimits = BatchLimits { records: 20_000, bytes: 32 << 20 };
@@ -47,33 +41,14 @@ const STOP_STEP: Duration = Duration::from_secs(5);
 /// A running service.
 pub struct Service {
     address: SocketAddr,
-    metrics: Metrics,
     kit: Kit,
     readiness: Arc<Readiness>,
     in_flight_limit: Duration,
     embedded: Arc<Embedded>,
-    fleet: Addr<DeliveryFleetActor>,
-    source: Running,
-    transfer: Running,
-    stop_reading: CancellationToken,
+    tree: ActorTree,
     web: ServerHandle,
     pipeline: Arbiters,
     delivery: Arc<Arbiters>,
-}
-
-/// An ingest stage, and how to end it.
-struct Running {
-    cell: Cell,
-    stop: CancellationToken,
-}
-
-impl Running {
-    async fn end(&self) {
-        self.stop.cancel();
-        let mut phase = self.cell.watch();
-        // The sender goes with the actor: then it is over, too.
-        let _ = phase.wait_for(|phase| phase.life.is_over()).await;
-    }
 }
 
 impl Service {
@@ -102,84 +77,40 @@ impl Service {
             None => std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
         };
         let delivery = Arc::new(Arbiters::start("delivery", threads)?);
-        let arbiter = pipeline.pick(0);
-
         let readiness = Arc::new(Readiness::default());
         readiness.log_is_open();
 
-        let stash = embedded.stash();
-        let (stash_store, stash_metrics) = (stash.clone(), metrics.clone());
-        let stash_writes = supervise(&kit, &arbiter, "stash", "", move |cell| {
-            StashActor::new(cell, stash_store, stash_metrics)
-        });
-        let (table_writer, table) = config_table();
-        let windows = Windows::new(settings.delivery.total_bytes, metrics.clone());
-        let services = Arc::new(DeliveryServices {
-            configs: table.clone(),
-            stash: stash.clone(),
-            stash_writes: stash_writes.addr,
+        let stores = Stores {
+            log,
+            stash: embedded.stash(),
             states: embedded.states(),
-            windows: windows.clone(),
-            partitions: log.partitions(),
+            configs: embedded.configs(),
             senders,
             clock: clock.clone(),
-            limits: delivery_limits(&settings),
-            metrics: metrics.clone(),
-        });
-        let (fleet_kit, fleet_arbiters, configs) = (kit.clone(), delivery.clone(), embedded.configs());
-        let fleet = supervise(&kit, &arbiter, "fleet", "", move |cell| {
-            DeliveryFleetActor::new(cell, fleet_kit, fleet_arbiters, services, configs)
-        })
-        .addr;
-        let (configs, changes, cache_metrics) =
-            (embedded.configs(), fleet.clone().recipient(), metrics.clone());
-        let config_cache = supervise(&kit, &arbiter, "config-cache", "", move |cell| {
-            ConfigCacheActor::new(cell, configs, table_writer, changes, cache_metrics)
-        })
-        .addr;
-        fleet.do_send(Introduce(config_cache.clone()));
-
-        // Without the configs everybody would be unknown, and what waits for them dead.
-        config_cache.send(Reload).await?.context("client configs")?;
+        };
+        let tree = ActorTree::start(&settings, &stores, &kit, &pipeline, &delivery, &metrics).await?;
         readiness.configs_are_loaded();
-
-        let (source_lag, transfer_lag) = (LagProbe::default(), LagProbe::default());
-        let stop_reading = CancellationToken::new();
-        let transfer = start_stage(&kit, &arbiter, |stop| TransferStage {
-            log: log.clone(),
-            group: settings.source.transfer_group(),
-            limits: BATCH,
-            stash: stash.clone(),
-            windows,
-            unsettled_per_partition: settings.delivery.unsettled_per_partition,
-            fleet: fleet.clone(),
-            metrics: metrics.clone(),
-            lag: transfer_lag.clone(),
-            stop_reading: stop_reading.clone(),
-            stop,
-        });
-        let source = start_stage(&kit, &arbiter, |stop| SourceStage {
-            log: log.clone(),
-            group: settings.source.group.clone(),
-            limits: BATCH,
-            names: source_names(&settings),
-            mongo_prefix: settings.mongo.prefix.as_str().into(),
-            revoke: settings.routing.revoke,
-            configs: embedded.configs(),
-            table,
-            config_cache: config_cache.clone(),
-            metrics: metrics.clone(),
-            lag: source_lag.clone(),
-            stop,
-        });
         keep_house(embedded.clone(), clock.clone(), kit.shutdown().token());
         readiness.is_started();
 
-        let gauges =
-            Gauges { source_lag, transfer_lag, stash, clock: clock.clone(), metrics: metrics.clone() };
+        let gauges = Gauges {
+            source_lag: tree.source_lag.clone(),
+            transfer_lag: tree.transfer_lag.clone(),
+            stash: stores.stash,
+            clock: clock.clone(),
+            metrics: metrics.clone(),
+        };
         let state = WebState {
             before_scrape: gauges.before_scrape(),
-            ..web_state(&settings, &embedded, &kit, clock, &metrics, config_cache, readiness.clone())
+            ..web_state(
+                &settings,
+                &embedded,
+                &kit,
+                clock,
+                &metrics,
+                tree.config_cache.clone(),
+                readiness.clone(),
+            )
         };
         let server = web::start(state, listener)?;
         let web = server.handle();
@@ -191,15 +122,11 @@ impl Service {
         );
         Ok(Self {
             address,
-            metrics,
             kit,
             readiness,
             in_flight_limit: settings.stop.in_flight,
             embedded,
-            fleet,
-            source,
-            transfer,
-            stop_reading,
+            tree,
             web,
             pipeline,
             delivery,
@@ -211,25 +138,14 @@ impl Service {
         self.address
     }
 
-    /// The metrics.
-    pub fn metrics(&self) -> &Metrics {
-        &self.metrics
-    }
-
     /// Stops in order: no more events, no more reading, what is on the wire ends, offsets are committed, the API last.
     pub async fn stop(self) {
         self.readiness.is_stopping();
         self.readiness.close_intake();
-        let quiesce = async {
-            self.stop_reading.cancel();
-            if self.fleet.send(QuiesceAll).await.is_err() {
-                log::error!("delivery fleet is gone err=mailbox closed");
-            }
-        };
         let steps = vec![
-            StopStep::new("source", STOP_STEP, self.source.end()),
-            StopStep::new("delivery", self.in_flight_limit, quiesce),
-            StopStep::new("commit", STOP_STEP, self.transfer.end()),
+            StopStep::new("source", STOP_STEP, self.tree.end_source()),
+            StopStep::new("delivery", self.in_flight_limit, self.tree.quiesce()),
+            StopStep::new("commit", STOP_STEP, self.tree.end_transfer()),
             // Made when its turn comes: the call itself closes the port, and probes are to be answered until the end.
             StopStep::new("web", STOP_STEP * 2, async { self.web.stop(true).await }),
         ];
@@ -258,37 +174,12 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let name = signals.next().await;
     log::info!("stopping signal={name}");
     actix_rt::spawn(async move {
-        let name = signals.next().await;
+        let name = signals.next_but_echoes().await;
         log::warn!("ending at once signal={name}");
         std::process::exit(1);
     });
     service.stop().await;
     Ok(())
-}
-
-/// SIGTERM and SIGINT.
-pub struct Signals {
-    terminate: tokio::signal::unix::Signal,
-    interrupt: tokio::signal::unix::Signal,
-}
-
-impl Signals {
-    /// From now on they do not end the process by themselves.
-    ///
-    /// # Errors
-    /// When the system refuses a handler.
-    pub fn new() -> std::io::Result<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
-    }
-
-    /// The name of the next one.
-    pub async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
-        }
-    }
 }
 
 fn senders(settings: &Settings) -> anyhow::Result<HttpSenders> {
@@ -322,41 +213,6 @@ async fn open_embedded(settings: &Settings, clock: Arc<dyn Clock>) -> anyhow::Re
     })
 }
 
-fn delivery_limits(settings: &Settings) -> DeliveryLimits {
-    DeliveryLimits {
-        client_records: settings.delivery.client_records,
-        client_bytes: settings.delivery.client_bytes,
-        insurance_after: settings.delivery.insurance_after,
-        idle_after: settings.delivery.idle_after,
-        retry: RetrySchedule {
-            base: settings.retry.base,
-            factor: settings.retry.factor,
-            cap: settings.retry.cap,
-            jitter: settings.retry.jitter,
-        },
-        payload_attempts: settings.retry.payload_attempts,
-    }
-}
-
-/// How source topics are named.
-pub fn source_names(settings: &Settings) -> SourceNames {
-    SourceNames {
-        prefix: settings.source.prefix.as_str().into(),
-        signal_collections: settings.source.signal_collections.clone(),
-    }
-}
-
-fn start_stage<S: Stage + Send>(
-    kit: &Kit,
-    arbiter: &actix_rt::ArbiterHandle,
-    stage: impl FnOnce(CancellationToken) -> S,
-) -> Running {
-    let stop = CancellationToken::new();
-    let stage = stage(stop.clone());
-    let actor = supervise(kit, arbiter, S::KIND, "", move |cell| KafkaIngestActor::new(cell, stage));
-    Running { cell: actor.cell, stop }
-}
-
 fn keep_house(embedded: Arc<Embedded>, clock: Arc<dyn Clock>, stop: CancellationToken) {
     actix_rt::spawn(async move {
         while tokio::time::timeout(HOUSEKEEPING_EVERY, stop.cancelled()).await.is_err() {
@@ -365,47 +221,6 @@ fn keep_house(embedded: Arc<Embedded>, clock: Arc<dyn Clock>, stop: Cancellation
             }
         }
     });
-}
-
-/// What the gauges are brought up to date from.
-#[derive(Clone)]
-struct Gauges {
-    source_lag: LagProbe,
-    transfer_lag: LagProbe,
-    stash: Arc<dyn Stash>,
-    clock: Arc<dyn Clock>,
-    metrics: Metrics,
-}
-
-impl Gauges {
-    fn before_scrape(self) -> web::Ask<(), ()> {
-        Arc::new(move |()| {
-            let gauges = self.clone();
-            Box::pin(async move { gauges.refresh().await })
-        })
-    }
-
-    /// In the order of the flow, so that a change on its way is never in none of them. What cannot be asked stays as it was.
-    async fn refresh(&self) {
-        let metrics = &self.metrics;
-        for (stream, probe) in [("source", &self.source_lag), ("transfer", &self.transfer_lag)] {
-            if let Some(lag) = probe.ask().await {
-                metrics.lag.with_label_values(&[stream]).set(gauge(lag.records));
-            }
-        }
-        let Ok(backlogs) = self.stash.backlogs().await else { return };
-        let sum =
-            |count: fn(&Backlog) -> u64| gauge(backlogs.iter().map(|(_, backlog)| count(backlog)).sum());
-        metrics.stash_rows.with_label_values(&["pending"]).set(sum(|backlog| backlog.pending));
-        metrics.stash_rows.with_label_values(&["dead"]).set(sum(|backlog| backlog.dead));
-        let oldest = backlogs.iter().filter_map(|(_, backlog)| backlog.oldest_ts_ms).min();
-        let age_ms = oldest.map_or(0, |oldest| (self.clock.now_ms() - oldest).max(0));
-        metrics.oldest_waiting_seconds.set(age_ms as f64 / 1000.0);
-    }
-}
-
-fn gauge(count: u64) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 fn web_state(
@@ -417,7 +232,7 @@ fn web_state(
     config_cache: Addr<ConfigCacheActor>,
     readiness: Arc<Readiness>,
 ) -> WebState {
-    let registry = kit.registry().clone();
+    let (registry, deliveries) = (kit.registry().clone(), kit.registry().clone());
     let probed = embedded.clone();
     WebState {
         mode: settings.mode.as_str(),
@@ -439,6 +254,10 @@ fn web_state(
         before_scrape: Arc::new(|()| Box::pin(async {})),
         actors: Arc::new(move || {
             registry.list().iter().filter_map(|status| serde_json::to_value(status).ok()).collect()
+        }),
+        delivery: Arc::new(move |client| {
+            let cell = deliveries.get(DELIVERY_KIND, client.as_str())?;
+            Some(Value::clone(&*cell.status().published?))
         }),
         stores: vec![StoreProbe {
             name: "sqlite".to_owned(),

@@ -19,7 +19,7 @@ pub struct Metrics {
     pub deliveries: IntCounterVec,
     /// From the start of a request to its answer, in seconds.
     pub request_seconds: Histogram,
-    /// From the append to the transfer log to the 2xx, in seconds; changes that waited in the stash included.
+    /// From the change itself (its `ts_ms`) to the 2xx, in seconds; changes that waited in the stash included.
     pub delivery_seconds: Histogram,
     /// Requests on the wire.
     pub in_flight: IntGauge,
@@ -28,11 +28,11 @@ pub struct Metrics {
     /// Bytes of the transfers in memory.
     pub queued_bytes: IntGauge,
     /// Payloads that went into the stash, by `reason`: failed, behind (an older one waits), spilled (queue full),
-    /// slow (insurance), disabled, config_invalid.
+    /// slow (insurance), disabled, config_invalid, actor_failed (its delivery actor broke too often).
     pub stashed: IntCounterVec,
     /// Rows of the stash, by `state`.
     pub stash_rows: IntGaugeVec,
-    /// Age of the oldest change that waits in the stash, in seconds; 0 when none does.
+    /// Age of the oldest change that waits in the stash, by its `ts_ms`, in seconds; 0 when none does.
     pub oldest_waiting_seconds: Gauge,
     /// Records that are not committed, by `stream`: source, transfer.
     pub lag: IntGaugeVec,
@@ -93,8 +93,18 @@ impl Metrics {
             routed: counter("routed_total", "Transfers written: pairs of change and client"),
             skipped: counters("skipped_total", "Changes that were not routed", &["reason"]),
             deliveries: counters("deliveries_total", "Attempts to deliver", &["outcome", "reason"]),
-            request_seconds: histogram("request_seconds", "From request to answer", 0.000_5, 18),
-            delivery_seconds: histogram("delivery_seconds", "From the transfer log to the 2xx", 0.001, 24),
+            request_seconds: histogram(
+                "request_seconds",
+                "From the start of a request to its answer",
+                0.000_5,
+                18,
+            ),
+            delivery_seconds: histogram(
+                "delivery_seconds",
+                "From the change (its ts_ms) to the 2xx",
+                0.001,
+                24,
+            ),
             in_flight: gauge("in_flight", "Requests on the wire"),
             queued: gauge("queued", "Transfers in memory that wait for their turn"),
             queued_bytes: gauge("queued_bytes", "Bytes of the transfers in memory"),

@@ -1,11 +1,14 @@
 //! `DeliveryFleetActor`: client -> delivery actor. Starts them, retires them, and owns what they have not settled.
 
+mod resting;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
 
+use self::resting::Rest;
 use super::config_cache::{ConfigCacheActor, Refresh};
 use super::delivery::{DeliveryServices, Quiesce, Wake, WebhookDeliveryActor};
 use super::inbox::Inbox;
@@ -41,6 +44,8 @@ pub struct DeliveryFleetActor {
 struct Client {
     inbox: Arc<Inbox>,
     child: Child<WebhookDeliveryActor>,
+    /// Its actor gave up.
+    rest: Option<Rest>,
 }
 
 impl DeliveryFleetActor {
@@ -66,29 +71,23 @@ impl DeliveryFleetActor {
         }
     }
 
-    /// The actor of a client; started when there is none, or when the one before gave up.
+    /// What is kept of a client; its actor is started when there is none.
     fn client(&mut self, client: &ClientId, ctx: &Context<Self>) -> &Client {
-        let gone = self.clients.get(client).is_some_and(|known| !known.child.cell.is_alive());
-        if gone && let Some(dead) = self.clients.remove(client) {
-            // Its inbox goes on: a new actor begins with the unsettled transfers of the old one.
-            self.kit.registry().forget(DELIVERY_KIND, client.as_str());
-            dead.inbox.give_back();
-            self.start(client.clone(), dead.inbox, ctx);
-        } else if !self.clients.contains_key(client) {
-            let inbox = Arc::new(Inbox::new(client.clone(), self.services.windows.clone()));
-            self.start(client.clone(), inbox, ctx);
+        if !self.clients.contains_key(client) {
+            self.start(client.clone(), ctx);
         }
         &self.clients[client]
     }
 
-    fn start(&mut self, client: ClientId, inbox: Arc<Inbox>, ctx: &Context<Self>) {
+    fn start(&mut self, client: ClientId, ctx: &Context<Self>) {
+        let inbox = Arc::new(Inbox::new(client.clone(), self.services.windows.clone()));
         let (services, own_inbox, fleet) = (self.services.clone(), inbox.clone(), ctx.address());
         let partition = partition_of(&client, self.services.partitions);
         let arbiter = self.arbiters.pick(u64::from(partition));
         let child = supervise(&self.kit, &arbiter, DELIVERY_KIND, client.as_str(), move |cell| {
             WebhookDeliveryActor::new(cell, services, own_inbox, partition, fleet)
         });
-        self.clients.insert(client, Client { inbox, child });
+        self.clients.insert(client, Client { inbox, child, rest: None });
         self.publish();
     }
 
@@ -101,16 +100,6 @@ impl DeliveryFleetActor {
     fn publish(&self) {
         self.services.metrics.delivery_actors.set(self.clients.len() as i64);
         self.cell.publish(serde_json::json!({ "clients": self.clients.len() }));
-    }
-
-    /// Starts who gave up with unsettled transfers: they hold the commit of everybody on their partition.
-    fn revive(&mut self, ctx: &Context<Self>) {
-        let gave_up = self.clients.iter().filter(|(_, client)| !client.child.cell.is_alive());
-        let waits: Vec<_> =
-            gave_up.filter(|(_, client)| !client.inbox.is_empty()).map(|(id, _)| id.clone()).collect();
-        for client in waits {
-            self.client(&client, ctx);
-        }
     }
 
     /// Asks the stash who has rows, and wakes them: rows whose client has no actor would wait for ever.
@@ -137,10 +126,10 @@ impl DeliveryFleetActor {
                     let config = actor.services.configs.get(&client);
                     config.is_none_or(|config| config.deleted || config.is_usable())
                 };
-                let runs = actor.clients.get(&client).is_some_and(|known| known.child.cell.is_alive());
+                let known = actor.clients.contains_key(&client);
                 let partition = partition_of(&client, actor.services.partitions);
                 let ours = actor.services.windows.ownership(partition).is_some();
-                if backlog.pending > 0 && ours && !runs && concerned() {
+                if backlog.pending > 0 && ours && !known && concerned() {
                     actor.client(&client, ctx);
                 }
             }
@@ -154,9 +143,10 @@ impl Actor for DeliveryFleetActor {
     fn started(&mut self, ctx: &mut Self::Context) {
         self.surveying = false;
         ctx.run_interval(SURVEY_EVERY, |actor, ctx| {
-            actor.revive(ctx);
+            actor.look_after_resting(ctx);
             actor.survey(ctx);
         });
+        self.forget_moves();
         for client in self.clients.values() {
             Self::wake(client);
         }
@@ -235,6 +225,10 @@ impl Handler<Deliver> for DeliveryFleetActor {
 
     fn handle(&mut self, Deliver(batch): Deliver, ctx: &mut Self::Context) {
         self.cell.handling("Deliver");
+        if self.quiescing {
+            // Unsettled, and read again by the next process.
+            return;
+        }
         let mut touched: Vec<ClientId> = Vec::new();
         for unsettled in batch {
             let client = unsettled.transfer.client.clone();
@@ -244,8 +238,9 @@ impl Handler<Deliver> for DeliveryFleetActor {
             }
         }
         for client in touched {
-            if let Some(client) = self.clients.get(&client) {
-                Self::wake(client);
+            match self.clients.get(&client) {
+                Some(known) if known.child.cell.is_alive() => Self::wake(known),
+                _ => self.rest(&client, ctx),
             }
         }
     }

@@ -121,3 +121,16 @@ impl Handler<Write> for StashActor {
         self.write(ctx);
     }
 }
+
+/// Has batches written, however long it takes, after all that was asked for before.
+pub async fn write_all(stash: &Addr<StashActor>, batches: Vec<StashBatch>) -> Vec<StoreResult<()>> {
+    loop {
+        let (done, results) = oneshot::channel();
+        stash.do_send(Write { batches: batches.clone(), done });
+        if let Ok(results) = results.await {
+            return results;
+        }
+        // The stash actor died with it and is being restarted. Writing twice is writing once.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}

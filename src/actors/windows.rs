@@ -4,19 +4,19 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use prometheus::IntGauge;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Notify;
 
 use crate::domain::commit_window::CommitWindow;
 use crate::domain::transfer::Transfer;
 use crate::metrics::Metrics;
 use crate::ports::stash::Ownership;
+use crate::runtime::{ByteBudget, Permit};
 
 /// The commit windows of the partitions that are ours, our right to each, and the memory of what is unsettled.
 pub struct Windows {
     partitions: Mutex<HashMap<u32, Partition>>,
-    /// Bytes that may still come into memory.
-    memory: Arc<Semaphore>,
-    memory_bytes: usize,
+    /// What may still come into memory.
+    memory: ByteBudget,
     settled: Notify,
     lost: Notify,
     metrics: Metrics,
@@ -37,19 +37,20 @@ pub struct Unsettled {
 impl Unsettled {
     /// The bytes that it holds.
     pub fn bytes(&self) -> usize {
-        self.memory.permit.num_permits()
+        self.memory.bytes
     }
 }
 
 struct Memory {
-    permit: OwnedSemaphorePermit,
+    bytes: usize,
     gauges: (IntGauge, IntGauge),
+    _permit: Permit,
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
         self.gauges.0.dec();
-        self.gauges.1.sub(self.permit.num_permits() as i64);
+        self.gauges.1.sub(self.bytes as i64);
     }
 }
 
@@ -58,8 +59,7 @@ impl Windows {
     pub fn new(memory_bytes: usize, metrics: Metrics) -> Arc<Self> {
         Arc::new(Self {
             partitions: Mutex::default(),
-            memory: Arc::new(Semaphore::new(memory_bytes)),
-            memory_bytes,
+            memory: ByteBudget::new(u32::try_from(memory_bytes).unwrap_or(u32::MAX), |_| {}),
             settled: Notify::new(),
             lost: Notify::new(),
             metrics,
@@ -97,25 +97,20 @@ impl Windows {
     }
 
     /// Waits until the transfer fits into memory. One that is larger than everything waits until it is alone.
-    ///
-    /// # Panics
-    /// When the semaphore is closed, which nobody does.
-    #[expect(clippy::expect_used, reason = "the semaphore is never closed")]
     pub async fn reserve(&self, transfer: Arc<Transfer>) -> Unsettled {
-        let weight = u32::try_from(transfer.weight().min(self.memory_bytes)).unwrap_or(u32::MAX);
-        let permit = self.memory.clone().acquire_many_owned(weight).await.expect("open semaphore");
-        self.metrics.queued_bytes.add(i64::from(weight));
+        let bytes = transfer.weight();
+        let permit = self.memory.acquire(bytes).await;
+        self.metrics.queued_bytes.add(bytes as i64);
         self.metrics.queued.inc();
         let gauges = (self.metrics.queued.clone(), self.metrics.queued_bytes.clone());
-        Unsettled { transfer, memory: Memory { permit, gauges } }
+        Unsettled { transfer, memory: Memory { bytes, gauges, _permit: permit } }
     }
 
-    /// Counts a received transfer as unsettled. Returns how many its partition has now.
-    pub fn received(&self, transfer: &Transfer) -> usize {
-        let mut partitions = self.lock();
-        let Some(partition) = partitions.get_mut(&transfer.sequence.partition) else { return 0 };
-        partition.window.received(transfer.sequence.offset);
-        partition.window.unsettled()
+    /// Counts a received transfer as unsettled.
+    pub fn received(&self, transfer: &Transfer) {
+        if let Some(partition) = self.lock().get_mut(&transfer.sequence.partition) {
+            partition.window.received(transfer.sequence.offset);
+        }
     }
 
     /// Settles a transfer: it was delivered, or is durable in the stash.

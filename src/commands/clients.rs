@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::Read as _;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
@@ -21,7 +22,7 @@ pub(super) struct ClientsOptions {
 
 #[derive(Debug, Subcommand)]
 enum ClientsCommand {
-    /// List the clients with status, state and backlog
+    /// List the clients: status, state and since when, what waits, the next try, and why
     List(ListOptions),
     /// Create a client, or replace its config, and switch it on
     Set(SetOptions),
@@ -99,7 +100,7 @@ pub(super) async fn run(options: ClientsOptions, environment: &Environment) -> a
         }
         ClientsCommand::Delete(options) => {
             let api = options.api.open(environment)?;
-            let status = api.delete(&path_of(&options.id)).await?;
+            let status = api.delete(&path_of(&options.id)).await.map_err(|err| explain(err, &options.id))?;
             let late = if status.as_u16() == 202 { ", in use soon" } else { "" };
             output::note(&format!("{} deleted{late}", options.id));
             Ok(())
@@ -159,20 +160,25 @@ async fn put(api: &Api, id: &str, document: &Value) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A service that asks for a value was asked to switch a client that it does not know.
+/// A service that asks for a value, or answers 404, does not know the client.
 fn explain(err: ApiError, id: &str) -> anyhow::Error {
     match &err {
         ApiError::Refused { problem, .. } if problem["key"] == "value" => {
             anyhow::anyhow!("there is no client {id}: `clients set` creates it")
         }
+        ApiError::Refused { status, .. } if status.as_u16() == 404 => {
+            anyhow::anyhow!("there is no client {id}")
+        }
         _ => err.into(),
     }
 }
 
-const COLUMNS: [&str; 7] = ["CLIENT", "STATUS", "STATE", "PENDING", "DEAD", "WEBHOOK", "FAULT"];
+const COLUMNS: [&str; 9] =
+    ["CLIENT", "STATUS", "STATE", "SINCE", "PENDING", "DEAD", "NEXT TRY", "WEBHOOK", "WHY"];
 
 async fn list(api: &Api, as_json: bool) -> anyhow::Result<()> {
     let mut rows = vec![COLUMNS.map(str::to_owned)];
+    let now_ms = chrono::Utc::now().timestamp_millis();
     let mut query = String::from("/v1/clients?limit=1000");
     loop {
         let page = api.get(&query).await?;
@@ -180,7 +186,7 @@ async fn list(api: &Api, as_json: bool) -> anyhow::Result<()> {
             if as_json {
                 output::line(&client.to_string())?;
             } else {
-                rows.push(row(client));
+                rows.push(row(client, now_ms));
             }
         }
         let Some(next) = page["next"].as_str() else { break };
@@ -192,34 +198,48 @@ async fn list(api: &Api, as_json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn row(client: &Value) -> [String; 7] {
+fn row(client: &Value, now_ms: i64) -> [String; 9] {
     let config = &client["config"];
     let status = match config["deleted"].as_bool() {
         Some(true) => "DELETED",
         _ => config["status"].as_str().unwrap_or("-"),
     };
-    let fault = &config["fault"];
-    let fault = match fault["key"].as_str() {
+    let (state, fault) = (&client["state"], &config["fault"]);
+    let why = match fault["key"].as_str() {
         Some(key) => format!("{key}: {}", fault["problem"].as_str().unwrap_or_default()),
-        None => String::new(),
+        None => state["reason"].as_str().unwrap_or_default().escape_debug().to_string(),
     };
+    let since = state["since_ms"].as_i64().map(|since_ms| span(now_ms - since_ms));
+    let next_try = state["next_attempt_at_ms"].as_i64().map(|at_ms| match at_ms - now_ms {
+        ..=0 => "now".to_owned(),
+        wait_ms => format!("in {}", span(wait_ms)),
+    });
+    let shown = |time: Option<String>| time.unwrap_or_else(|| "-".to_owned());
     let text = |value: &Value| value.as_str().unwrap_or("-").escape_debug().to_string();
     [
         text(&client["client"]),
         status.to_owned(),
-        text(&client["state"]["phase"]),
+        text(&state["phase"]),
+        shown(since),
         client["backlog"]["pending"].to_string(),
         client["backlog"]["dead"].to_string(),
+        shown(next_try),
         text(&config["value"]["webhook"]),
-        fault,
+        why,
     ]
 }
 
-fn print(rows: &[[String; 7]]) -> std::io::Result<()> {
+/// A time in whole seconds, for people.
+pub(super) fn span(millis: i64) -> String {
+    let seconds = u64::try_from(millis).unwrap_or(0).div_ceil(1000);
+    humantime::format_duration(Duration::from_secs(seconds)).to_string()
+}
+
+fn print(rows: &[[String; 9]]) -> std::io::Result<()> {
     aligned(rows).iter().try_for_each(|line| output::line(line))
 }
 
-fn aligned(rows: &[[String; 7]]) -> Vec<String> {
+fn aligned(rows: &[[String; 9]]) -> Vec<String> {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
     let widths: Vec<_> = (0..COLUMNS.len()).map(width).collect();
     rows.iter()
@@ -285,17 +305,24 @@ mod tests {
             "client": "a\n\u{1b}[31m",
             "config": { "status": "ACTIVE", "deleted": false, "value": { "webhook": "http://a/" },
                 "fault": { "key": "headers", "problem": "must be an object" } },
-            "state": { "phase": "degraded" },
+            "state": null,
             "backlog": { "pending": 12, "dead": 0 },
+        });
+        let failing = json!({
+            "client": "c",
+            "config": { "status": "ACTIVE", "deleted": false, "value": { "webhook": "http://c/" }, "fault": null },
+            "state": { "phase": "degraded", "reason": "connect", "since_ms": 1000, "next_attempt_at_ms": 102_500 },
+            "backlog": { "pending": 1, "dead": 0 },
         });
         let bare =
             json!({ "client": "b", "config": null, "state": null, "backlog": { "pending": 1, "dead": 2 } });
         assert_eq!(
-            aligned(&[COLUMNS.map(str::to_owned), row(&client), row(&bare)]),
+            aligned(&[COLUMNS.map(str::to_owned), row(&client, 0), row(&bare, 0), row(&failing, 91_000)]),
             [
-                "CLIENT         STATUS  STATE     PENDING  DEAD  WEBHOOK    FAULT",
-                "a\\n\\u{1b}[31m  ACTIVE  degraded  12       0     http://a/  headers: must be an object",
-                "b              -       -         1        2     -",
+                "CLIENT         STATUS  STATE     SINCE   PENDING  DEAD  NEXT TRY  WEBHOOK    WHY",
+                "a\\n\\u{1b}[31m  ACTIVE  -         -       12       0     -         http://a/  headers: must be an object",
+                "b              -       -         -       1        2     -         -",
+                "c              ACTIVE  degraded  1m 30s  1        0     in 12s    http://c/  connect",
             ]
         );
     }

@@ -23,7 +23,7 @@ pub struct Route {
     pub client: ClientId,
     /// Whether the client would get it.
     pub sent: bool,
-    /// Why not.
+    /// Why not; or what is to be said although it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -54,7 +54,8 @@ pub fn explain(
 ) -> anyhow::Result<Explained> {
     let mut content = Vec::new();
     input.read_to_end(&mut content).context("cannot read the input")?;
-    let records = intake::read_file(&content, Defaults { prefix: &names.prefix, topic: default_topic })?;
+    let records = intake::read_file(&content, Defaults { prefix: &names.prefix, topic: default_topic })
+        .map_err(|err| anyhow::anyhow!("record {} is broken: {}", err.index + 1, err.problem))?;
     let mut explained = Explained::default();
     for (record, offset) in records.into_iter().zip(0..) {
         let event = change_event::read(&at(record, offset), names);
@@ -184,6 +185,6 @@ mod tests {
     #[test]
     fn names_what_is_no_record() {
         let err = explain("{\"x\":1}".as_bytes(), None, &names(), None, &mut Vec::new()).unwrap_err();
-        assert!(err.to_string().starts_with("record 0: "), "{err}");
+        assert!(err.to_string().starts_with("record 1 is broken: "), "{err}");
     }
 }

@@ -3,9 +3,15 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 
+/// Libraries that tell their own comings and goings at info. A filter that names them wins.
+const CHATTY: [&str; 1] = ["actix_server"];
+
 /// Starts logging with a filter in the syntax of `RUST_LOG`. A second start changes nothing.
 pub(super) fn start(filter: &str) {
     let mut builder = env_logger::Builder::new();
+    for library in CHATTY {
+        builder.filter_module(library, log::LevelFilter::Warn);
+    }
     builder.parse_filters(filter).format(|line, record| {
         let message = one_line(&record.args().to_string());
         writeln!(line, "{} {:5} {} {message}", line.timestamp_millis(), record.level(), record.target())

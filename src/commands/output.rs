@@ -13,6 +13,11 @@ pub(super) fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
+/// A number with its noun: `1 record`, `2 records`.
+pub(super) fn counted(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
 /// Whether a command ended because nobody reads its output any more.
 pub(super) fn is_reader_gone(err: &anyhow::Error) -> bool {
     err.chain().any(|cause| {

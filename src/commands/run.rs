@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::logging;
 use crate::app;
-use crate::settings::{Settings, Sources};
+use crate::settings::{self, Settings, Sources};
 
 /// Options of the service.
 #[derive(Debug, Args)]
@@ -18,8 +18,12 @@ pub(super) struct RunOptions {
 
 /// Runs the service until it is told to stop.
 pub(super) async fn run(options: RunOptions) -> anyhow::Result<()> {
-    let settings = Settings::load(&Sources::of_process(options.config))?;
+    let sources = Sources::of_process(options.config);
+    let settings = Settings::load(&sources)?;
     logging::start(&settings.log.filter);
+    for name in settings::unused(&sources.environment) {
+        log::warn!("{name} is set, and changes nothing in this version");
+    }
     // Every webhook connection is a descriptor.
     match rlimit::increase_nofile_limit(u64::MAX) {
         Ok(limit) => log::debug!("open files limit={limit}"),

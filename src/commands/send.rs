@@ -63,8 +63,9 @@ pub(super) async fn run(options: SendOptions, environment: &Environment) -> anyh
     let mut accepted = 0;
     let outcome = send_all(&api, &path, &mut records, &bar, &mut accepted).await;
     bar.finish_and_clear();
-    output::note(&format!("accepted {accepted} records"));
-    outcome.with_context(|| format!("stopped after {accepted} records"))
+    outcome.with_context(|| format!("stopped, accepted {}", output::counted(accepted, "record")))?;
+    output::note(&format!("accepted {}", output::counted(accepted, "record")));
+    Ok(())
 }
 
 fn open(path: &Path) -> anyhow::Result<(Box<dyn BufRead>, Option<u64>)> {

@@ -63,6 +63,9 @@ pub struct ClientState {
     /// The last failure, milliseconds since 1970.
     #[serde(default)]
     pub last_failure_ms: Option<i64>,
+    /// Its reason label; forgotten when no rows wait any more.
+    #[serde(default)]
+    pub last_failure: Option<String>,
     /// Until when the webhook asked to be left alone (`Retry-After`), milliseconds since 1970. A success of
     /// a request that was on its way does not end it.
     #[serde(default)]
@@ -83,7 +86,12 @@ pub struct ClientState {
 pub enum ClientEvent {
     /// A request was answered with 2xx.
     Delivered,
-    /// A request failed, and it was the webhook's fault.
+    /// A request failed, and the gate stays as it is: one failure of many, or not the webhook's fault.
+    RequestFailed {
+        /// The reason label.
+        reason: String,
+    },
+    /// Requests failed so that the webhook is to be left alone.
     EndpointFailed {
         /// The reason label.
         reason: String,
@@ -126,6 +134,7 @@ impl ClientState {
             last_success_ms: None,
             failed_rounds: 0,
             last_failure_ms: None,
+            last_failure: None,
             hold_until_ms: None,
             rows_waiting: false,
             paused_by: None,
@@ -139,13 +148,23 @@ impl ClientState {
         let mut next = self.clone();
         match event {
             ClientEvent::Delivered => next.delivered(now_ms),
+            ClientEvent::RequestFailed { reason } => {
+                // The time of the failure that closed a gate stays: it tells whether the clock was set back behind it.
+                let closed_at = next.last_failure_ms.filter(|_| next.next_attempt_at_ms.is_some());
+                next.failed(reason, now_ms);
+                next.last_failure_ms = closed_at.or(next.last_failure_ms);
+            }
             ClientEvent::EndpointFailed { reason, retry_after } => {
                 let hold = retry_after.map(|wait| later(now_ms, wait));
                 next.endpoint_failed(hold, now_ms, |rounds| later(now_ms, schedule.delay(rounds, random)));
+                next.failed(reason, now_ms);
                 next.reason.clone_from(reason);
             }
             ClientEvent::RowsWaiting => next.rows_waiting = true,
-            ClientEvent::RowsGone => next.rows_waiting = false,
+            ClientEvent::RowsGone => {
+                next.rows_waiting = false;
+                next.last_failure = None;
+            }
             ClientEvent::ConfigUsable => next.disabled_by = None,
             ClientEvent::ConfigUnusable { reason } => next.disabled_by = Some(reason.clone()),
             ClientEvent::ConfigInactive => next.disabled_by = Some("config is not active".to_owned()),
@@ -204,8 +223,12 @@ impl ClientState {
             self.next_attempt_at_ms
         };
         self.next_attempt_at_ms = opens_at_ms.max(self.hold_until_ms);
+    }
+
+    fn failed(&mut self, reason: &str, now_ms: i64) {
         self.failing_since_ms.get_or_insert(now_ms);
         self.last_failure_ms = Some(now_ms);
+        self.last_failure = Some(reason.to_owned());
     }
 
     fn gate_is_open(&self, now_ms: i64) -> bool {
@@ -233,7 +256,9 @@ impl ClientState {
             // Only a failure leads here, and it left its reason.
             (None, None, Some(_)) => (Phase::Degraded, std::mem::take(&mut self.reason)),
             (None, None, None) if self.rows_waiting => {
-                (Phase::Draining, "changes wait in the stash".to_owned())
+                let failure =
+                    self.last_failure.iter().map(|reason| format!(", the last failure was {reason}"));
+                (Phase::Draining, "changes wait in the stash".to_owned() + &failure.collect::<String>())
             }
             (None, None, None) => (Phase::Healthy, String::new()),
         };

@@ -95,11 +95,6 @@ pub enum StashWrite {
         /// Why.
         failure: RowFailure,
     },
-    /// A row that was claimed and not attempted after all goes back.
-    Release {
-        /// Of which event.
-        event_id: EventId,
-    },
 }
 
 /// What the stash knows of a batch of changes that are about to be sent.

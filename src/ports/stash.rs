@@ -75,7 +75,8 @@ pub trait Stash: Send + Sync {
 
     /// Pending rows of a client that may be drained (below the committed offset of their partition), oldest first, above
     /// `after`, at most `limit` rows or about `bytes` (one at least). Rows of earlier incarnations come first. Left out are whole
-    /// documents that are held: one of their rows carries the claim of `held`, or may not be attempted before its time.
+    /// documents that are held: one of their rows carries the claim of `held`, or may not be attempted before its time
+    /// (unless the clock was set back, by more than a minute, behind the failure that set it).
     fn drainable<'a>(
         &'a self,
         client: &'a ClientId,

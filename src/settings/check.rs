@@ -37,7 +37,6 @@ impl Settings {
         require(delivery.threads <= 256, "delivery.threads", "must be 0 to 256")?;
         within("delivery.insurance_after", delivery.insurance_after, Duration::from_millis(10), MINUTE)?;
         within("delivery.idle_after", delivery.idle_after, Duration::from_millis(10), DAY)?;
-        within("delivery.timeout", delivery.timeout, Duration::from_secs(1), MINUTE)?;
         within("delivery.connect_timeout", delivery.connect_timeout, Duration::from_millis(10), MINUTE)?;
         require(
             (1024..=16 << 20).contains(&delivery.answer_bytes),

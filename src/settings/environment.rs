@@ -48,6 +48,22 @@ pub(super) const VARIABLES: &[Variable] = &[
 /// The variables that imply cluster mode.
 pub(super) const CLUSTER_VARIABLES: &[&str] = &["KAFKA_HOST", "KAFKA_BROKERS"];
 
+/// Settings of the platform that this version has no use for: who sets one is told.
+const UNUSED_VARIABLES: &[&str] = &[
+    "CLEANER_STASH_LOGS_TTL",
+    "DISPATCHER_CANARY_INTERVAL",
+    "DISPATCHER_DEAD_TOPIC",
+    "DISPATCHER_EVENTS_TOPIC",
+    "DISPATCHER_RETRY_TTL",
+    "DISPATCHER_START",
+    "DISPATCHER_TRANSFER_TOPIC",
+];
+
+/// Those of the variables that are set and change nothing yet.
+pub fn unused(environment: &Environment) -> Vec<&'static str> {
+    UNUSED_VARIABLES.iter().copied().filter(|name| get(environment, name).is_some()).collect()
+}
+
 /// A variable that is set and not empty.
 pub(super) fn get<'a>(environment: &'a Environment, name: &str) -> Option<&'a str> {
     environment.get(name).map(String::as_str).filter(|value| !value.is_empty())

@@ -32,8 +32,11 @@ impl Sources {
         }
     }
 
-    fn file(&self) -> Option<PathBuf> {
-        self.file.clone().or_else(|| get(&self.environment, "DISPATCHER_CONFIG").map(PathBuf::from))
+    /// The file, and what named it.
+    fn file(&self) -> Option<(PathBuf, &'static str)> {
+        const VARIABLE: &str = "DISPATCHER_CONFIG";
+        let variable = || get(&self.environment, VARIABLE).map(|path| (PathBuf::from(path), VARIABLE));
+        self.file.clone().map(|path| (path, "--config")).or_else(variable)
     }
 }
 
@@ -48,8 +51,8 @@ impl Settings {
         let defaults = table(DEFAULTS).map_err(|problem| SettingsError::new("default.toml", problem))?;
         let mut origins = Map::new();
         let mut builder = Config::builder().add_source(File::from_str(DEFAULTS, FileFormat::Toml));
-        if let Some(path) = sources.file() {
-            let text = read(&path)?;
+        if let Some((path, named_by)) = sources.file() {
+            let text = read(&path, named_by)?;
             let shown = path.display().to_string();
             let given = table(&text).map_err(|problem| SettingsError::new(&shown, problem))?;
             compare(&given, &defaults, "", &mut |key| {
@@ -80,10 +83,9 @@ impl Settings {
     }
 }
 
-fn read(path: &Path) -> Result<String, SettingsError> {
-    std::fs::read_to_string(path).map_err(|err| {
-        SettingsError::new("DISPATCHER_CONFIG", format!("cannot read {}: {err}", path.display()))
-    })
+fn read(path: &Path, named_by: &str) -> Result<String, SettingsError> {
+    std::fs::read_to_string(path)
+        .map_err(|err| SettingsError::new(named_by, format!("cannot read {}: {err}", path.display())))
 }
 
 fn table(text: &str) -> Result<Table, String> {

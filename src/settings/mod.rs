@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-pub use environment::{Environment, admin_token};
+pub use environment::{Environment, admin_token, unused};
 pub use error::SettingsError;
 pub use load::Sources;
 
@@ -165,9 +165,6 @@ pub struct Delivery {
     /// To connect, with the TLS handshake.
     #[serde(deserialize_with = "values::duration")]
     pub connect_timeout: Duration,
-    /// The whole request, where the client's config does not say.
-    #[serde(deserialize_with = "values::duration")]
-    pub timeout: Duration,
     /// How much of an answer is read.
     #[serde(deserialize_with = "values::size")]
     pub answer_bytes: usize,

@@ -96,7 +96,10 @@ fn a_mistake_in_the_file_is_one_line_with_the_key() {
         ("[retry]\njitter = 1.5", "retry.jitter: must be 0 to 0.9 (set in FILE)"),
         ("[retry]\ncap = \"1s\"", "retry.cap: must not be below retry.base (set in FILE)"),
         ("[transfer]\npartitions = 0", "transfer.partitions: must be 1 to 1024 (set in FILE)"),
-        ("[delivery]\ntimeout = \"2min\"", "delivery.timeout: must be 1s to 1m (set in FILE)"),
+        (
+            "[delivery]\nconnect_timeout = \"2min\"",
+            "delivery.connect_timeout: must be 10ms to 1m (set in FILE)",
+        ),
         (
             "[delivery]\ntotal_bytes = \"8MB\"",
             "delivery.total_bytes: \"8MB\" is no size (write 16KiB, 8MiB or 1GiB) (set in FILE)",
@@ -174,4 +177,13 @@ fn a_secret_is_read_from_its_file_and_never_shown() {
     assert!(mistake_with(&[("DISPATCHER_ADMIN_TOKEN_FILE", path)]).contains("is empty"));
     let message = mistake_with(&[("DISPATCHER_ADMIN_TOKEN", "hunter 2")]);
     assert!(!message.contains("hunter"), "{message}");
+}
+
+#[test]
+fn who_sets_what_is_not_used_yet_is_told() {
+    let environment = Environment::from_iter(
+        [("DISPATCHER_RETRY_TTL", "3d"), ("DISPATCHER_START", ""), ("DISPATCHER_MODE", "embedded")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned())),
+    );
+    assert_eq!(unused(&environment), ["DISPATCHER_RETRY_TTL"]);
 }

@@ -30,6 +30,7 @@ pub(super) async fn guard(
         authorization: header(header::AUTHORIZATION),
         host: request.uri().authority().map(|authority| authority.as_str()).or(header(header::HOST)),
         origin: header(header::ORIGIN),
+        is_forwarded: FORWARDED.iter().any(|name| request.headers().contains_key(*name)),
     };
     let token =
         request.app_data::<web::Data<Shared>>().and_then(|shared| shared.service.admin_token.as_ref());
@@ -46,7 +47,11 @@ struct Caller<'a> {
     authorization: Option<&'a str>,
     host: Option<&'a str>,
     origin: Option<&'a str>,
+    is_forwarded: bool,
 }
+
+/// What proxies add.
+const FORWARDED: [&str; 4] = ["forwarded", "via", "x-forwarded-for", "x-real-ip"];
 
 fn admit(token: Option<&Secret>, caller: &Caller<'_>) -> Result<(), Problem> {
     let Some(token) = token else { return admit_local(caller) };
@@ -72,6 +77,10 @@ fn admit_local(caller: &Caller<'_>) -> Result<(), Problem> {
     let refuse = |why: &str| Err(Problem::new(StatusCode::FORBIDDEN, why));
     if !caller.peer.is_some_and(|peer| peer.to_canonical().is_loopback()) {
         return refuse("without an admin token (DISPATCHER_ADMIN_TOKEN) only this machine is answered");
+    }
+    // A proxy on this machine hands on the requests of others.
+    if caller.is_forwarded {
+        return refuse("without an admin token no request that a proxy handed on is answered");
     }
     // A page can point a name of its own at 127.0.0.1: its requests carry that name.
     let Some(host) = caller.host.and_then(authority) else {
@@ -110,7 +119,7 @@ mod tests {
 
     fn verdict(token: Option<&str>, peer: &str, headers: [Option<&str>; 3]) -> u16 {
         let [authorization, host, origin] = headers;
-        let caller = Caller { peer: peer.parse().ok(), authorization, host, origin };
+        let caller = Caller { peer: peer.parse().ok(), authorization, host, origin, is_forwarded: false };
         match admit(token.map(Secret::new).as_ref(), &caller) {
             Ok(()) => 200,
             Err(problem) => problem.status_code().as_u16(),

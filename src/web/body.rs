@@ -12,6 +12,9 @@ use super::problem::Problem;
 /// How long a body may take to arrive.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
+/// How long nothing of it may arrive: it holds room that others wait for.
+const SILENCE: Duration = Duration::from_secs(5);
+
 /// The length that the request announces, when it does.
 pub(super) fn announced(request: &HttpRequest) -> Option<usize> {
     request.headers().get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
@@ -38,9 +41,12 @@ pub(super) async fn read(
     if announced.is_some_and(|length| length > limit) {
         return Err(too_large());
     }
+    let late = || Problem::new(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time");
     let whole = async {
-        let mut body = BytesMut::with_capacity(announced.unwrap_or_default());
-        while let Some(chunk) = payload.next().await {
+        let mut body = BytesMut::new();
+        loop {
+            let next = tokio::time::timeout(SILENCE, payload.next()).await.map_err(|_| late())?;
+            let Some(chunk) = next else { break };
             let chunk = chunk.map_err(|_| Problem::bad_request("the body broke off"))?;
             if body.len() + chunk.len() > limit {
                 return Err(too_large());
@@ -49,7 +55,5 @@ pub(super) async fn read(
         }
         Ok(body.freeze())
     };
-    tokio::time::timeout(TIMEOUT, whole)
-        .await
-        .map_err(|_| Problem::new(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time"))?
+    tokio::time::timeout(TIMEOUT, whole).await.map_err(|_| late())?
 }

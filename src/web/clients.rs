@@ -62,7 +62,8 @@ pub(super) async fn list(request: HttpRequest, shared: web::Data<Shared>) -> Res
     let after = page.after.as_deref();
     let mut rest =
         clients.into_iter().filter(|(client, _)| after.is_none_or(|after| client.as_str() > after));
-    let shown: Vec<_> = rest.by_ref().take(limit).map(|(client, known)| view(&client, &known)).collect();
+    let shown: Vec<_> =
+        rest.by_ref().take(limit).map(|(client, known)| view(&shared, &client, &known)).collect();
     let next = rest.next().and_then(|_| shown.last().map(|last| last["client"].clone()));
     Ok(HttpResponse::Ok().json(json!({ "clients": shown, "next": next })))
 }
@@ -75,7 +76,7 @@ pub(super) async fn get(request: HttpRequest, shared: web::Data<Shared>) -> Resu
     {
         return Err(unknown());
     }
-    Ok(HttpResponse::Ok().json(view(&client, &known)))
+    Ok(HttpResponse::Ok().json(view(&shared, &client, &known)))
 }
 
 #[derive(Deserialize)]
@@ -123,7 +124,7 @@ pub(super) async fn put(
         Put::Replaced => StatusCode::OK,
     };
     let code = if is_in_use(&shared, &client).await { code } else { StatusCode::ACCEPTED };
-    Ok(HttpResponse::build(code).json(view(&client, &read(&shared, &client).await?)))
+    Ok(HttpResponse::build(code).json(view(&shared, &client, &read(&shared, &client).await?)))
 }
 
 /// Marks a config deleted.
@@ -167,7 +168,7 @@ async fn read(shared: &Shared, client: &ClientId) -> Result<Client, Problem> {
     })
 }
 
-fn view(client: &ClientId, known: &Client) -> Value {
+fn view(shared: &Shared, client: &ClientId, known: &Client) -> Value {
     let config = known.config.as_ref().map(|stored| {
         let config = &stored.config;
         let fault = config.delivery.as_ref().err();
@@ -182,10 +183,14 @@ fn view(client: &ClientId, known: &Client) -> Value {
         })
     });
     let backlog = &known.backlog;
+    let delivery = (shared.service.delivery)(client);
+    let state = delivery.as_ref().map_or_else(|| json!(known.state), |delivery| delivery["state"].clone());
     json!({
         "client": client,
         "config": config,
-        "state": known.state,
+        "state": state,
+        "in_flight": delivery.as_ref().map_or(json!(0), |delivery| delivery["in_flight"].clone()),
+        "queued": delivery.as_ref().map_or(json!(0), |delivery| delivery["queued"].clone()),
         "backlog": {
             "pending": backlog.pending,
             "pending_bytes": backlog.pending_bytes,

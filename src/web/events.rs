@@ -27,6 +27,13 @@ pub(super) async fn post(
     if !shared.service.readiness.takes_events() {
         return Err(Problem::unavailable("no events are taken right now: the service starts or stops"));
     }
+    if request.headers().contains_key("webhook-sequence") {
+        // A client whose webhook is this address would get its own change again, for ever.
+        return Err(Problem::new(
+            StatusCode::FORBIDDEN,
+            "this is a webhook of a dispatcher, no change event",
+        ));
+    }
     let parameters: Parameters = query(&request)?;
     let form = form_of(&request)?;
     // Held until the answer: what all requests together hold in memory stays bounded.

@@ -56,6 +56,9 @@ const INTAKE_KIB: usize = 128 << 10;
 /// Something that is asked and answers later.
 pub type Ask<A, T> = Arc<dyn Fn(A) -> BoxFuture<'static, T> + Send + Sync>;
 
+/// Something that is known at once, or not at all.
+pub type LookUp<K, T> = Arc<dyn Fn(&K) -> Option<T> + Send + Sync>;
+
 /// A store, and how to find out whether it answers.
 #[derive(Clone)]
 pub struct StoreProbe {
@@ -91,6 +94,8 @@ pub struct WebState {
     pub before_scrape: Ask<(), ()>,
     /// The status of every actor, as its cell tells it. One whose `state` is `failed` turns `/status` to 503.
     pub actors: Arc<dyn Fn() -> Vec<serde_json::Value> + Send + Sync>,
+    /// What a client's delivery actor last said of itself, while it has one: fresher than the stored state.
+    pub delivery: LookUp<ClientId, serde_json::Value>,
     /// Every store.
     pub stores: Vec<StoreProbe>,
     /// How far the start or the stop has come.

@@ -7,6 +7,7 @@ mod events;
 mod fakes;
 mod status;
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -36,6 +37,7 @@ struct World {
     refreshed: Arc<std::sync::Mutex<Vec<ClientId>>>,
     store_is_up: Arc<AtomicBool>,
     actor_state: Arc<std::sync::Mutex<&'static str>>,
+    delivery: Arc<std::sync::Mutex<HashMap<ClientId, Value>>>,
     server: actix_web::dev::ServerHandle,
 }
 
@@ -61,6 +63,7 @@ impl World {
         let refreshed = Arc::new(std::sync::Mutex::new(Vec::new()));
         let store_is_up = Arc::new(AtomicBool::new(true));
         let actor_state = Arc::new(std::sync::Mutex::new("running"));
+        let delivery = Arc::<std::sync::Mutex<HashMap<ClientId, Value>>>::default();
         readiness.log_is_open();
         readiness.configs_are_loaded();
         readiness.is_started();
@@ -94,6 +97,10 @@ impl World {
                 let state = actor_state.clone();
                 Arc::new(move || vec![json!({ "kind": "ingest", "state": *state.lock().unwrap() })])
             },
+            delivery: {
+                let delivery = delivery.clone();
+                Arc::new(move |client| delivery.lock().unwrap().get(client).cloned())
+            },
             stores: vec![StoreProbe {
                 name: "sqlite".into(),
                 check: Arc::new(move |()| {
@@ -119,6 +126,7 @@ impl World {
             refreshed,
             store_is_up,
             actor_state,
+            delivery,
             server,
         }
     }

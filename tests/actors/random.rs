@@ -76,6 +76,10 @@ impl History {
             choices.limits.client_records = rng.usize(1..=20);
         }
         if rng.bool() {
+            // Rows come back a few at a time: a pass of the drain has many parts.
+            choices.limits.client_bytes = rng.usize(1..=3_000);
+        }
+        if rng.bool() {
             choices.unsettled_per_partition = rng.usize(1..=50);
         }
         if rng.u8(0..4) == 0 {
@@ -95,6 +99,7 @@ impl History {
         }
     }
 
+    #[expect(clippy::print_stderr, reason = "the story of one history, for who asks for it")]
     fn tell(&self, what: impl FnOnce() -> String) {
         if self.told {
             eprintln!("{:>10.3} {}", self.world.clock.elapsed().as_secs_f64(), what());

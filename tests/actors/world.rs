@@ -19,7 +19,7 @@ use dispatcher::domain::stash::RowState;
 use dispatcher::domain::transfer::{DocumentHash, EventId, NewTransfer, SourcePosition, TransferKind};
 use dispatcher::metrics::Metrics;
 use dispatcher::ports::event_log::{BatchLimits, EventLog};
-use dispatcher::runtime::{Arbiters, Cell, Kit, RestartPolicy, Supervised, supervise};
+use dispatcher::runtime::{Arbiters, ByteBudget, Cell, Kit, RestartPolicy, Supervised, supervise};
 use tokio_util::sync::CancellationToken;
 
 use crate::memory::Medium;
@@ -199,7 +199,6 @@ pub(crate) struct Life<'a> {
     pub(crate) kit: Kit,
     pub(crate) fleet: Addr<DeliveryFleetActor>,
     pub(crate) config_cache: Addr<ConfigCacheActor>,
-    pub(crate) metrics: Metrics,
     stage: Supervised<KafkaIngestActor<TransferStage>>,
     stop_reading: CancellationToken,
     stop: CancellationToken,
@@ -225,6 +224,7 @@ impl<'a> Life<'a> {
             stash_writes: stash_writes.addr,
             states: Arc::new(MemoryStates(world.states.clone())),
             windows: windows.clone(),
+            row_memory: ByteBudget::new(world.choices.memory_bytes as u32, |_| {}),
             partitions: world.log.partitions(),
             senders: Arc::new(SimSenders(world.receiver.clone())),
             clock: Arc::new(ActorClock(world.clock.clone())),
@@ -262,7 +262,7 @@ impl<'a> Life<'a> {
         let stage = supervise(&kit, &arbiter, TransferStage::KIND, "", move |cell| {
             KafkaIngestActor::new(cell, stage)
         });
-        Self { world, kit, fleet, config_cache, metrics, stage, stop_reading, stop }
+        Self { world, kit, fleet, config_cache, stage, stop_reading, stop }
     }
 
     /// Writes a client's config, and sees to it that the process knows.

@@ -82,6 +82,21 @@ pub(crate) async fn an_older_document_does_not_replace(backend: &impl Backend) {
     assert_eq!(stored.value, value);
 }
 
+pub(crate) async fn of_undated_documents_the_later_in_the_log_is_newer(backend: &impl Backend) {
+    let configs = backend.open().await.configs;
+    let undated = |webhook: &str, ts_ms| {
+        let document =
+            format!(r#"{{"key":"CQRS","eid":"a","status":"ACTIVE","value":{{"webhook":"{webhook}"}}}}"#);
+        ConfigHint { ts_ms, ..hint("1", document) }
+    };
+    for webhook in ["http://a.test/", "http://b.test/"] {
+        assert_eq!(configs.changed(undated(webhook, T0)).await.unwrap(), Some(client("a")));
+    }
+    assert_eq!(configs.changed(undated("http://old.test/", T0 - 1)).await.unwrap(), None);
+    let stored = configs.get(&client("a")).await.unwrap().unwrap();
+    assert_eq!(stored.config.delivery.as_ref().unwrap().webhook.as_str(), "http://b.test/");
+}
+
 pub(crate) async fn a_removed_document_deletes_its_client(backend: &impl Backend) {
     let configs = backend.open().await.configs;
     configs.changed(hint("1", document("a", 1, T0, "http://a.test/"))).await.unwrap();

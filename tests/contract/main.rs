@@ -4,6 +4,7 @@
 
 mod client_configs;
 mod client_states;
+mod clock;
 mod event_log;
 mod fixture;
 mod locks;
@@ -57,12 +58,12 @@ mod embedded {
             an_old_owner_is_fenced,
             a_batch_is_all_or_nothing,
             a_drain_lease_is_of_one_owner,
-        an_owner_takes_its_own_lease_over,
-        a_lease_is_given_back_by_who_holds_it,
+            an_owner_takes_its_own_lease_over,
+            a_lease_is_given_back_by_who_holds_it,
             a_lost_lease_cannot_write,
             check_tells_what_waits,
             a_failure_counts_and_frees,
-            a_claim_stays_until_it_is_released,
+            a_claim_stays_when_the_row_is_stashed_again,
             a_delivery_supersedes_older_dead_rows_of_its_document,
             a_dead_row_is_not_drained,
             burying_leaves_nothing_pending,
@@ -75,6 +76,7 @@ mod embedded {
             put_creates_and_replaces,
             a_deleted_config_is_still_loaded,
             an_older_document_does_not_replace,
+            of_undated_documents_the_later_in_the_log_is_newer,
             a_removed_document_deletes_its_client,
             a_document_may_change_its_client,
             what_is_no_client_config_is_passed_over,
@@ -89,4 +91,10 @@ mod embedded {
             keys_are_independent,
         ],
     );
+}
+
+mod system {
+    use dispatcher::ports::clock::SystemClock;
+
+    contract!(SystemClock, clock: [it_tells_the_time_of_day_in_milliseconds, it_goes_on]);
 }

@@ -8,7 +8,8 @@ use actix::prelude::*;
 use tokio::time::Instant;
 
 use super::lanes::{Entry, Origin};
-use super::{Rows, Target, WebhookDeliveryActor};
+use super::requests::InFlight;
+use super::{Target, WebhookDeliveryActor};
 use crate::domain::client_state::ClientEvent;
 use crate::domain::stash::{Backlog, StashRow};
 use crate::domain::transfer::{DocumentHash, Sequence};
@@ -18,6 +19,9 @@ use crate::ports::stash::DrainLease;
 /// Rows read at once, and their bytes.
 const FETCH: (usize, usize) = (256, 4 << 20);
 
+/// The same while one row is looked for that tells whether the webhook lives: of a thousand dead clients each reads this much.
+const PROBE_FETCH: (usize, usize) = (32, 64 << 10);
+
 /// How long a lease is held. Longer than any request (60 s): a row on the wire is still ours when it is answered.
 const LEASE: Duration = Duration::from_secs(90);
 
@@ -26,6 +30,9 @@ const LEASE_LEFT: Duration = Duration::from_secs(75);
 
 /// The pause between passes when nothing says that there is more: kicks only make it sooner.
 const RECHECK: Duration = Duration::from_secs(1);
+
+/// The same while all that is known to wait has its time.
+const RECHECK_HELD: Duration = Duration::from_secs(15);
 
 /// The pause before a pass that a commit asked for: rows come in crowds.
 const SOON: Duration = Duration::from_millis(20);
@@ -40,13 +47,17 @@ pub(super) struct Drain {
     generation: u64,
     /// Rows were written since the pass began.
     appended: bool,
+    /// The store did not answer the last question: said once.
+    store_is_away: bool,
+    /// The next pass sends what may not be attempted yet, too.
+    all_at_once: bool,
 }
 
 enum Pass {
     /// The next one begins then.
     Due(Instant),
     Running {
-        /// When it began, milliseconds since 1970. What may not be attempted yet then stays out of the whole pass: its older
+        /// When it began, milliseconds since 1970, or the end of time. What may not be attempted yet then stays out of the whole pass: its older
         /// rows were passed over.
         as_of_ms: i64,
         /// The last row that was read.
@@ -68,7 +79,15 @@ pub(super) enum Lease {
 
 impl Default for Drain {
     fn default() -> Self {
-        Self { lease: None, pass: Pass::Due(Instant::now()), asking: false, generation: 0, appended: false }
+        Self {
+            lease: None,
+            pass: Pass::Due(Instant::now()),
+            asking: false,
+            generation: 0,
+            appended: false,
+            store_is_away: false,
+            all_at_once: false,
+        }
     }
 }
 
@@ -79,9 +98,17 @@ impl Drain {
         self.pass = Pass::Due(Instant::now());
     }
 
-    /// Rows were written.
+    /// The webhook is another: what the one before refused need not wait until its time has come.
+    pub(super) fn all_at_once(&mut self) {
+        self.all_at_once = true;
+    }
+
+    /// Rows were written, or have another time.
     pub(super) fn appended(&mut self) {
         self.appended = true;
+        if let Pass::Due(at) = &mut self.pass {
+            *at = (*at).min(Instant::now() + RECHECK);
+        }
     }
 
     /// A row failed, or is in nobody's hands any more: the rest of its document waits for the next pass, which reads it from the
@@ -130,20 +157,25 @@ impl WebhookDeliveryActor {
         if !may {
             return;
         }
-        let Target::Webhook(settings) = &self.life.target else { return };
-        let low = (settings.concurrency * 4).min(FETCH.0);
         match &self.life.drain.pass {
             Pass::Due(at) if *at <= Instant::now() && self.no_rows_in_hand() => {
                 self.life.drain.appended = false;
-                let as_of_ms = self.now_ms();
+                let all = std::mem::take(&mut self.life.drain.all_at_once);
+                let as_of_ms = if all { i64::MAX } else { self.now_ms() };
                 self.life.drain.pass =
                     Pass::Running { as_of_ms, after: None, blocked: HashSet::new(), exhausted: false };
                 self.read_rows(as_of_ms, None, ctx);
             }
-            Pass::Running { exhausted: true, .. } if self.no_rows_in_hand() => self.look_what_is_left(ctx),
-            Pass::Running { as_of_ms, after, exhausted: false, .. }
-                if self.life.lanes.rows().records < low =>
-            {
+            Pass::Running { exhausted: true, .. } if self.no_rows_in_hand() => {
+                if self.life.state.is_probing() && !self.life.probed.is_empty() {
+                    // Every document that waits had its turn: the next pass begins with the oldest again.
+                    self.life.probed.clear();
+                    self.life.drain.begin_anew();
+                } else {
+                    self.look_what_is_left(ctx);
+                }
+            }
+            Pass::Running { as_of_ms, after, exhausted: false, .. } if self.has_room_for_rows() => {
                 self.read_rows(*as_of_ms, *after, ctx);
             }
             Pass::Due(_) | Pass::Running { .. } => {}
@@ -190,10 +222,28 @@ impl WebhookDeliveryActor {
             && self.life.writes.undecided() == 0
     }
 
+    /// Whether more rows may come into memory: few enough wait, and with those on the wire they are below the bytes of one
+    /// client. While it is found out whether the webhook lives, one row is enough.
+    fn has_room_for_rows(&self) -> bool {
+        let Target::Webhook(settings) = &self.life.target else { return false };
+        if self.no_rows_in_hand() || self.life.state.is_probing() {
+            return self.no_rows_in_hand();
+        }
+        let waiting = self.life.lanes.rows();
+        let on_the_wire: usize = self.life.in_flight.values().map(InFlight::row_bytes).sum();
+        waiting.records < (settings.concurrency * 4).min(FETCH.0)
+            && waiting.bytes + on_the_wire < self.services.limits.client_bytes
+    }
+
     fn read_rows(&mut self, as_of_ms: i64, after: Option<Sequence>, ctx: &mut Context<Self>) {
-        let Some(ownership) = self.services.windows.ownership(self.partition) else { return };
+        let Some(ownership) = self.services.windows.ownership(self.partition) else {
+            self.life.drain.pass = Pass::Due(Instant::now() + RECHECK);
+            return;
+        };
         let (services, client) = (self.services.clone(), self.client().clone());
         let (now_ms, claim, held) = (self.now_ms(), self.life.claim, self.life.drain.lease);
+        let (records, bytes) = if self.life.state.is_probing() { PROBE_FETCH } else { FETCH };
+        let bytes = bytes.min(self.services.limits.client_bytes);
         let fresh = held.filter(|lease| lease.deadline_ms - now_ms > LEASE_LEFT.as_millis() as i64);
         let look = async move {
             let lease = match fresh {
@@ -211,7 +261,7 @@ impl WebhookDeliveryActor {
                     lease?
                 }
             };
-            let rows = services.stash.drainable(&client, after, (as_of_ms, claim), FETCH.0, FETCH.1).await?;
+            let rows = services.stash.drainable(&client, after, (as_of_ms, claim), records, bytes).await?;
             Ok(Look::Rows(lease, rows))
         };
         self.look(look, ctx);
@@ -233,6 +283,10 @@ impl WebhookDeliveryActor {
         let queued = self.life.writes.is_idle().then(|| self.life.writes.queued());
         ctx.spawn(look.into_actor(self).map(move |seen, actor, ctx| {
             actor.life.drain.asking = false;
+            let was_away = std::mem::replace(
+                &mut actor.life.drain.store_is_away,
+                seen.as_ref().is_err_and(|err| !matches!(err, StoreError::Fenced(_))),
+            );
             match seen {
                 Ok(Look::Rows(lease, rows)) => {
                     actor.life.drain.lease = Some(lease);
@@ -249,7 +303,9 @@ impl WebhookDeliveryActor {
                     actor.life.drain.pass = Pass::Due(Instant::now() + RECHECK);
                 }
                 Err(err) => {
-                    log::warn!("stash cannot be drained err={err} client={}", actor.client());
+                    if !was_away {
+                        log::warn!("stash cannot be drained err={err} client={}", actor.client());
+                    }
                     actor.services.metrics.store_errors.with_label_values(&["stash"]).inc();
                     actor.leave_rows();
                     actor.life.drain.begin_anew();
@@ -260,15 +316,37 @@ impl WebhookDeliveryActor {
         }));
     }
 
-    fn rows_read(&mut self, rows: Vec<StashRow>) {
+    fn rows_read(&mut self, mut rows: Vec<StashRow>) {
+        let probing = self.life.state.is_probing();
+        // After a shared outage everybody drains at once: when the memory for rows is given out, one row a client is enough.
+        let bytes = rows.iter().map(|row| row.transfer.weight()).sum();
+        let memory = self.services.row_memory.try_acquire(bytes).map(Arc::new);
+        if memory.is_none() {
+            rows.truncate(1);
+        }
         let Pass::Running { after, blocked, exhausted, .. } = &mut self.life.drain.pass else { return };
         *exhausted = rows.is_empty();
         for row in rows {
+            let document = row.transfer.document_hash;
             *after = Some(row.transfer.sequence);
-            if !blocked.contains(&row.transfer.document_hash) {
-                let origin = Origin::Row { attempts: row.attempts, payload_failures: row.payload_failures };
-                let entry = Entry { transfer: Arc::clone(&row.transfer), origin, since: Instant::now() };
-                self.life.lanes.push(entry);
+            if blocked.contains(&document) {
+                continue;
+            }
+            // After failures one row goes first, each time of another document: it may be one document alone that fails.
+            if probing && !self.life.probed.insert(document) {
+                blocked.insert(document);
+                continue;
+            }
+            let origin = Origin::Row { attempts: row.attempts, payload_failures: row.payload_failures };
+            let entry = Entry {
+                transfer: Arc::clone(&row.transfer),
+                origin,
+                since: Instant::now(),
+                _memory: memory.clone(),
+            };
+            self.life.lanes.push(entry);
+            if probing {
+                return;
             }
         }
     }
@@ -277,7 +355,7 @@ impl WebhookDeliveryActor {
     /// asked; `None`: not all of them were durable.
     fn pass_ended(&mut self, backlog: Backlog, queued: Option<u64>, ctx: &mut Context<Self>) {
         let nothing_since = queued == Some(self.life.writes.queued());
-        self.life.rows = Rows { pending: true, dead: self.life.rows.dead || backlog.dead > 0, backlog };
+        self.life.rows.dead |= backlog.dead > 0;
         if backlog.pending == 0 && nothing_since {
             self.life.rows.pending = false;
             self.life.rows.dead = backlog.dead > 0;
@@ -289,8 +367,12 @@ impl WebhookDeliveryActor {
             let wait = u64::try_from(at - self.now_ms()).unwrap_or(0);
             now + Duration::from_millis(wait).max(SOON)
         });
-        let recheck = now + if self.life.drain.appended { SOON } else { RECHECK };
-        self.life.drain.pass = Pass::Due(next_attempt.unwrap_or(recheck).min(recheck));
+        let recheck = match (self.life.drain.appended, next_attempt) {
+            (true, _) => SOON,
+            (false, None) => RECHECK,
+            (false, Some(_)) => RECHECK_HELD,
+        };
+        self.life.drain.pass = Pass::Due(next_attempt.unwrap_or(now + recheck).min(now + recheck));
     }
 
     /// Gives the drain lease back, so that the next owner of the client need not wait until it expires.

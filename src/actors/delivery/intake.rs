@@ -130,7 +130,7 @@ impl WebhookDeliveryActor {
                 appended.push((transfer, "spilled"));
             } else {
                 let origin = Origin::Live { supersedes: check.dead.contains(&document) };
-                self.life.lanes.push(Entry { transfer, origin, since: now });
+                self.life.lanes.push(Entry { transfer, origin, since: now, _memory: None });
             }
         }
         self.append(appended);

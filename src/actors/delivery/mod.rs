@@ -34,23 +34,23 @@ use self::drain::Drain;
 use self::intake::Intake;
 use self::lanes::Lanes;
 use self::requests::{InFlight, RateGate};
-use self::writes::{Writes, write_all};
+use self::writes::Writes;
 use super::config_cache::ConfigTable;
 use super::delivery_fleet::{DeliveryFleetActor, Retire};
 use super::inbox::Inbox;
-use super::stash::StashActor;
+use super::stash::{StashActor, write_all};
 use super::windows::Windows;
 use crate::domain::client_state::{ClientEvent, ClientState, Phase};
 use crate::domain::config::{ClientId, DeliverySettings};
 use crate::domain::retry::RetrySchedule;
-use crate::domain::stash::{Backlog, Claim};
+use crate::domain::stash::Claim;
 use crate::domain::transfer::{DocumentHash, Sequence};
 use crate::metrics::Metrics;
 use crate::ports::client_states::ClientStates;
 use crate::ports::clock::Clock;
 use crate::ports::stash::Stash;
 use crate::ports::webhook_sender::{WebhookSender, WebhookSenders};
-use crate::runtime::Cell;
+use crate::runtime::{ByteBudget, Cell};
 
 /// The bounds of delivery.
 #[derive(Debug, Clone)]
@@ -81,6 +81,8 @@ pub struct DeliveryServices {
     pub states: Arc<dyn ClientStates>,
     /// What is unsettled.
     pub windows: Arc<Windows>,
+    /// Bytes of rows that drains may hold in memory, for all clients.
+    pub row_memory: ByteBudget,
     /// How many partitions the transfer log has.
     pub partitions: u32,
     /// Makes the HTTP clients.
@@ -159,8 +161,6 @@ struct Rows {
     pending: bool,
     /// There may be dead rows.
     dead: bool,
-    /// For showing: as of the last look.
-    backlog: Backlog,
 }
 
 /// Every life of every delivery actor has its own claim. Beginning at the time of the start keeps claims of an earlier process apart.
@@ -262,7 +262,7 @@ impl WebhookDeliveryActor {
         };
         ctx.spawn(read.into_actor(self).map(|(backlog, state), actor, ctx| {
             let life = &mut actor.life;
-            life.rows = Rows { pending: backlog.pending > 0, dead: backlog.dead > 0, backlog };
+            life.rows = Rows { pending: backlog.pending > 0, dead: backlog.dead > 0 };
             if let Some(state) = state {
                 life.state = state;
             }
@@ -304,6 +304,7 @@ impl WebhookDeliveryActor {
             self.happened(ClientEvent::TryNow);
             self.leave_rows();
             self.life.drain.begin_anew();
+            self.life.drain.all_at_once();
         }
         if self.life.target == Target::Gone && self.life.rows.pending {
             self.bury(ctx);
@@ -317,12 +318,11 @@ impl WebhookDeliveryActor {
         let retry = &self.services.limits.retry;
         let next = self.life.state.apply(&event, now_ms, retry, fastrand::f64());
         if next.phase != self.life.state.phase {
-            log::info!(
-                "client is {} reason={:?} client={}",
-                next.phase.as_str(),
-                next.reason,
-                self.inbox.client()
-            );
+            let reason = match next.reason.as_str() {
+                "" => String::new(),
+                reason => format!(" reason={reason:?}"),
+            };
+            log::info!("client is {}{reason} client={}", next.phase.as_str(), self.inbox.client());
         }
         let unsaved = |state: &ClientState| {
             (state.phase, state.since_ms, state.failed_rounds, state.next_attempt_at_ms)
@@ -394,7 +394,9 @@ impl WebhookDeliveryActor {
         let waits = self.life.rows.pending && matches!(self.life.target, Target::Webhook(_));
         if idle && self.life.loaded && !waits && !self.life.stopping && !self.life.saving_state {
             self.fleet.do_send(Retire(self.inbox.clone()));
-        } else if idle {
+        }
+        if idle {
+            // Asked again after as long a time, not with every tick until the fleet has got to it.
             self.life.idle_since = None;
         }
     }
@@ -411,7 +413,6 @@ impl WebhookDeliveryActor {
             "in_flight": in_flight.len(),
             "queued": lanes.live().records + lanes.rows().records,
             "rows_waiting": rows.pending,
-            "stashed": rows.backlog.pending,
         }));
     }
 

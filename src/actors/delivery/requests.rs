@@ -1,6 +1,6 @@
 //! Requests: what goes on the wire, and what its answer leads to.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use crate::domain::stash::{Claim, NewRow, RowFailure, StashWrite};
 use crate::domain::transfer::Sequence;
 use crate::ports::webhook_sender::SendError;
 
-/// Endpoint failures in a row that close the gate of the whole client (DESIGN of the circuit: one failure of many is noise).
+/// Endpoint failures in a row that close the gate of the whole client: one of many is noise.
 const FAILURES_IN_A_ROW: u32 = 3;
 
 /// Documents answered 401, 403 or 404 in a row that do the same: then it is the config, not a document.
@@ -38,6 +38,11 @@ impl InFlight {
     /// Whether it came from the stash.
     pub(super) fn is_row(&self) -> bool {
         self.entry.is_row()
+    }
+
+    /// The bytes that it holds in memory, if it came from the stash.
+    pub(super) fn row_bytes(&self) -> usize {
+        if self.is_row() { self.entry.transfer.weight() } else { 0 }
     }
 }
 
@@ -91,8 +96,7 @@ impl WebhookDeliveryActor {
             return;
         }
         // After failures one real payload goes first, alone: its success opens the gate for the others.
-        let probing = self.life.state.is_probing();
-        let at_once = if probing { 1 } else { settings.concurrency };
+        let at_once = if self.life.state.is_probing() { 1 } else { settings.concurrency };
         if self.life.lanes.rows().records > 0 && self.life.drain.lease(now_ms) == Lease::Expired {
             self.leave_rows();
             self.life.drain.begin_anew();
@@ -106,15 +110,7 @@ impl WebhookDeliveryActor {
             {
                 return;
             }
-            let next = match probing {
-                true => self.life.lanes.next_but(&self.life.probed),
-                false => self.life.lanes.next(),
-            };
-            let Some(entry) = next else { return };
-            if probing && !self.life.probed.insert(entry.transfer.document_hash) {
-                // Every document that waits had its turn.
-                self.life.probed = HashSet::from([entry.transfer.document_hash]);
-            }
+            let Some(entry) = self.life.lanes.next() else { return };
             self.send(entry, &settings, ctx);
         }
     }
@@ -194,19 +190,26 @@ impl WebhookDeliveryActor {
         self.life.endpoint_failures = 0;
         self.life.refused.clear();
         self.life.probed.clear();
+        if self.life.state.is_probing() {
+            // The documents that this pass left out for the probe come with the next.
+            self.life.drain.begin_anew();
+        }
         self.happened(ClientEvent::Delivered);
         let Entry { transfer, origin, .. } = entry;
         let document = transfer.document_hash;
         let sequence = transfer.sequence;
         match origin {
             Origin::Row { .. } => self.life.writes.push_of_drain(StashWrite::Delivered { transfer }),
-            Origin::Live { supersedes } if insured || supersedes => {
-                // An insured transfer is settled by the write of its row, which comes before this one.
-                let after = if insured { After::RowDecided } else { After::Settle(sequence) };
-                if insured {
-                    self.life.drain.block(document);
-                }
-                self.life.writes.push(StashWrite::Delivered { transfer }, after);
+            Origin::Live { .. } if insured => {
+                // It is settled by the write of its row. While that row stands it would be sent again after a crash: then
+                // nothing newer may have gone out, for that would not come again.
+                self.life.drain.block(document);
+                self.life.writes.push(StashWrite::Delivered { transfer }, After::RowDecided);
+                self.life.writes.push_mark(After::FreeLane(document));
+                return;
+            }
+            Origin::Live { supersedes: true } => {
+                self.life.writes.push(StashWrite::Delivered { transfer }, After::Settle(sequence));
             }
             Origin::Live { .. } => self.inbox.settle(sequence),
         }
@@ -217,6 +220,7 @@ impl WebhookDeliveryActor {
         let document = entry.transfer.document_hash;
         let (class, retry_after) = (failure.class, failure.retry_after);
         let reason = failure.reason.clone();
+        self.happened(ClientEvent::RequestFailed { reason: reason.clone() });
         self.keep(entry, insured, failure);
 
         match class {
@@ -251,7 +255,12 @@ impl WebhookDeliveryActor {
             Origin::Row { attempts, payload_failures } => (attempts + 1, payload_failures),
         };
         // The webhook's own failures are paced by the client's gate; a payload's (or its config's) grow by row.
-        let step = if failure.class == FailureClass::Endpoint { 1 } else { attempts };
+        let paced_by_gate = match failure.class {
+            FailureClass::Endpoint => true,
+            FailureClass::Config => self.life.state.phase == Phase::Degraded,
+            FailureClass::Payload => false,
+        };
+        let step = if paced_by_gate { 1 } else { attempts };
         let delay = retry.delay(step, fastrand::f64());
         let row = RowFailure {
             class: failure.class,

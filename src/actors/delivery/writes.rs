@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use tokio::sync::oneshot;
 
 use super::{Target, WebhookDeliveryActor};
-use crate::actors::stash::{StashActor, Write};
+use crate::actors::stash::write_all;
 use crate::domain::stash::StashWrite;
 use crate::domain::transfer::{DocumentHash, Sequence, Transfer};
 use crate::ports::stash::{Ownership, StashBatch};
@@ -29,6 +28,8 @@ pub(super) enum After {
     Settle(Sequence),
     /// The head of the lane has a row: what came behind it meanwhile follows it there.
     CloseLane(DocumentHash),
+    /// The head of the lane has no row any more: the next may go.
+    FreeLane(DocumentHash),
     /// What was taken from the inbox has rows.
     IntakeWritten,
     /// Every row of before is visible: the stash may be asked about this batch.
@@ -90,19 +91,6 @@ impl Writes {
     /// How many writes were ever queued.
     pub(super) fn queued(&self) -> u64 {
         self.queued
-    }
-}
-
-/// Has batches written, however long it takes, after all that was asked for before.
-pub(super) async fn write_all(stash: &Addr<StashActor>, batches: Vec<StashBatch>) -> Vec<StoreResult<()>> {
-    loop {
-        let (done, results) = oneshot::channel();
-        stash.do_send(Write { batches: batches.clone(), done });
-        if let Ok(results) = results.await {
-            return results;
-        }
-        // The stash actor died with it and is being restarted. Writing twice is writing once.
-        tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 
@@ -204,6 +192,7 @@ impl WebhookDeliveryActor {
                 After::RowDecided => self.life.writes.undecided -= 1,
                 After::Settle(sequence) => self.inbox.settle(sequence),
                 After::CloseLane(document) => self.close_lane(document),
+                After::FreeLane(document) => self.life.lanes.finish(document),
                 After::IntakeWritten => self.life.intake.written(),
                 After::Ask(batch) => self.ask_stash(batch, ctx),
             }

@@ -1,5 +1,6 @@
 //! The source stage: change events -> routing -> transfer log, in one transaction with the source offsets.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use actix::prelude::*;
@@ -8,7 +9,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{LagProbe, Patience, Stage};
 use crate::actors::config_cache::{ConfigCacheActor, ConfigTable, Refresh};
-use crate::domain::change_event::{self, ChangeEvent, Op, SourceEvent, SourceNames, SourceRecord};
+use crate::domain::change_event::{self, ChangeEvent, Op, SourceEvent, SourceNames, SourceRecord, Subject};
+use crate::domain::config::ClientId;
 use crate::domain::document::{Bodies, BodyShape};
 use crate::domain::intake::NewRecord;
 use crate::domain::routing::{self, RoutingInput, RoutingSettings, SentAs, Verdict};
@@ -98,16 +100,21 @@ impl SourceStage {
         }
     }
 
-    /// Writes what becomes of a batch. A changed config is applied before what stands behind it is routed.
+    /// Writes what becomes of a batch. A changed config is applied after what stands before it is written, and before what
+    /// stands behind it is routed; and before its own offset is committed, or a crash between the two would lose it.
     async fn ingest(&self, consumer: &dyn SourceConsumer, records: &[SourceRecord]) -> StoreResult<()> {
         let mut work = Work::default();
         for record in records {
-            let hint = self.read(record, &mut work);
-            if hint.is_some() || work.bytes >= WORK_BYTES {
+            let event = self.read(record);
+            if let SourceEvent::Change(change) = &event
+                && change.is_client_config(&self.mongo_prefix)
+            {
                 self.commit(consumer, std::mem::take(&mut work)).await?;
+                self.config_changed(config_hint(change)).await?;
             }
-            if let Some(hint) = hint {
-                self.config_changed(hint).await?;
+            self.add(record, event, &mut work);
+            if work.bytes >= WORK_BYTES {
+                self.commit(consumer, std::mem::take(&mut work)).await?;
             }
         }
         self.commit(consumer, work).await
@@ -130,10 +137,10 @@ impl SourceStage {
         let document = hint.document_id.clone();
         match self.configs.changed(hint).await {
             Ok(None) => Ok(()),
-            Ok(Some(client)) => match self.config_cache.send(Refresh(client)).await {
-                Ok(refreshed) => refreshed,
-                Err(err) => Err(StoreError::Unavailable(format!("config cache: {err}"))),
-            },
+            Ok(Some(client)) => {
+                self.refresh(client).await;
+                Ok(())
+            }
             Err(err) if err.is_transient() => Err(err),
             Err(err) => {
                 log::warn!("config document was not taken over err={err} document={document:?}");
@@ -142,47 +149,72 @@ impl SourceStage {
         }
     }
 
-    /// Reads one record and adds what becomes of it to `work`.
-    fn read(&self, record: &SourceRecord, work: &mut Work) -> Option<ConfigHint> {
+    /// Until it is done: asked again, the store would say that there is nothing newer.
+    async fn refresh(&self, client: ClientId) {
+        let mut patience = Patience::new("refresh of a client config");
+        loop {
+            let refreshed = self.config_cache.send(Refresh(client.clone())).await;
+            match refreshed.unwrap_or_else(|err| Err(StoreError::Unavailable(format!("config cache: {err}"))))
+            {
+                Ok(()) => return patience.over(),
+                Err(err) => patience.after(&err).await,
+            }
+        }
+    }
+
+    /// Reads one record. One that breaks the reader would break it at every restart, and stop the stream for good.
+    fn read(&self, record: &SourceRecord) -> SourceEvent {
+        let read = catch_unwind(AssertUnwindSafe(|| change_event::read(record, &self.names)));
+        read.unwrap_or_else(|_| SourceEvent::Invalid(Subject::default(), "reading it panicked".to_owned()))
+    }
+
+    /// Adds what becomes of a record to `work`.
+    fn add(&self, record: &SourceRecord, event: SourceEvent, work: &mut Work) {
         let position = &record.position;
         work.commit.offsets.insert((position.topic.clone(), position.partition), position.offset + 1);
-        match change_event::read(record, &self.names) {
+        match event {
             SourceEvent::Change(event) => {
-                work.counts.events[0] += 1;
-                self.route(record, &event, work);
-                event.is_client_config(&self.mongo_prefix).then(|| config_hint(&event))
+                let before = (work.commit.transfers.len(), work.bytes);
+                let routed = catch_unwind(AssertUnwindSafe(|| self.route(record, &event, work)));
+                if routed.is_ok() {
+                    work.counts.events[0] += 1;
+                } else {
+                    (_, work.bytes) = before;
+                    work.commit.transfers.truncate(before.0);
+                    let ChangeEvent { db, collection, id, .. } = *event;
+                    let subject = Subject { db: Some(db), collection: Some(collection), id: Some(id) };
+                    self.add_invalid(record, &subject, "routing it panicked".to_owned(), work);
+                }
             }
-            SourceEvent::Tombstone(_) => {
-                work.counts.events[1] += 1;
-                None
-            }
+            SourceEvent::Tombstone(_) => work.counts.events[1] += 1,
             SourceEvent::Skip(_, reason) => {
                 work.counts.events[2] += 1;
                 work.counts.skip(reason.as_str());
-                None
             }
-            SourceEvent::Invalid(subject, reason) => {
-                work.counts.events[3] += 1;
-                work.said.push(format!(
-                    "record cannot be read, kept as dead letter err={reason} topic={} partition={} offset={}",
-                    position.topic, position.partition, position.offset
-                ));
-                let timestamp_ms = record.timestamp_ms;
-                let record = (!subject.may_hold_secrets(&self.mongo_prefix)).then(|| NewRecord {
-                    topic: position.topic.clone(),
-                    key: record.key.clone(),
-                    value: record.value.clone(),
-                    headers: record.headers.clone(),
-                });
-                work.commit.dead_letters.push(DeadLetter {
-                    position: position.clone(),
-                    timestamp_ms,
-                    reason,
-                    record,
-                });
-                None
-            }
+            SourceEvent::Invalid(subject, reason) => self.add_invalid(record, &subject, reason, work),
         }
+    }
+
+    fn add_invalid(&self, record: &SourceRecord, subject: &Subject, reason: String, work: &mut Work) {
+        let position = &record.position;
+        work.counts.events[3] += 1;
+        work.said.push(format!(
+            "record cannot be read, kept as dead letter err={reason} topic={} partition={} offset={}",
+            position.topic, position.partition, position.offset
+        ));
+        let timestamp_ms = record.timestamp_ms;
+        let record = (!subject.may_hold_secrets(&self.mongo_prefix)).then(|| NewRecord {
+            topic: position.topic.clone(),
+            key: record.key.clone(),
+            value: record.value.clone(),
+            headers: record.headers.clone(),
+        });
+        work.commit.dead_letters.push(DeadLetter {
+            position: position.clone(),
+            timestamp_ms,
+            reason,
+            record,
+        });
     }
 
     fn route(&self, record: &SourceRecord, event: &ChangeEvent, work: &mut Work) {

@@ -153,7 +153,6 @@ impl TransferStage {
         partition: u32,
         transfers: Vec<Arc<Transfer>>,
     ) {
-        let mut unsettled = 0;
         let mut batch = Vec::with_capacity(transfers.len());
         for transfer in transfers {
             // What is not handed over cannot be settled: it must go before this waits for memory.
@@ -164,11 +163,12 @@ impl TransferStage {
                     self.windows.reserve(transfer.clone()).await
                 }
             };
-            unsettled = self.windows.received(&transfer);
+            self.windows.received(&transfer);
             batch.push(reserved);
         }
         self.deliver(cell, batch).await;
-        if unsettled > self.unsettled_per_partition {
+        // As of now: of what was settled while this waited nobody will tell again, and only a settlement resumes it.
+        if self.windows.unsettled(partition) > self.unsettled_per_partition {
             consumer.pause(partition);
             lock(paused).insert(partition);
         }

@@ -128,15 +128,27 @@ fn apply(connection: &mut SqliteConnection, hint: ConfigHint) -> JobResult<Optio
         }
     };
     let mut row = ConfigRow::of(&config, value, hint.document_id);
-    if row.updated_at_ms == 0 {
+    let undated = row.updated_at_ms == 0;
+    if undated {
         row.updated_at_ms = hint.ts_ms;
     }
-    let newer =
-        |stored: &ConfigRow| (row.updated_at_ms, row.version) > (stored.updated_at_ms, stored.version);
-    if let Some(stored) = ConfigRow::find(connection, &row.client)?
-        && !newer(&stored)
-    {
-        return Ok(None);
+    let newer = |stored: &ConfigRow| {
+        let (ours, theirs) = ((row.updated_at_ms, row.version), (stored.updated_at_ms, stored.version));
+        // The change's own time can be a whole second, and holds several changes: the later in the log is the newer.
+        ours > theirs || (undated && ours == theirs)
+    };
+    if let Some(stored) = ConfigRow::find(connection, &row.client)? {
+        if !stored.deleted && stored.document_id.is_some() && stored.document_id != row.document_id {
+            log::warn!(
+                "two config documents name one client, the newer one counts client={} documents={:?} and {:?}",
+                row.client,
+                stored.document_id,
+                row.document_id
+            );
+        }
+        if !newer(&stored) {
+            return Ok(None);
+        }
     }
     // The document was another client's before: that one has none any more.
     if let Some(other) = before.filter(|other| other.client != row.client && newer(other)) {

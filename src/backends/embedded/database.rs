@@ -68,8 +68,9 @@ impl Database {
     pub(super) fn open(path: &Path, lock: LockFile) -> Result<Self, OpenError> {
         let (alive, threads) = watch::channel(());
         let held = Arc::new(Held { _lock: lock, _alive: alive });
-        let place = Place { path: path.to_string_lossy().into_owned(), _held: held };
+        let mut place = Place { path: path.to_string_lossy().into_owned(), opened: None, _held: held };
         let mut connection = place.connect(WRITER).map_err(OpenError::Database)?;
+        place.opened = place.identity();
         connection
             .run_pending_migrations(MIGRATIONS)
             .map_err(|error| OpenError::Database(format!("migrations: {error}")))?;
@@ -150,6 +151,8 @@ struct Held {
 #[derive(Clone)]
 struct Place {
     path: String,
+    /// Which file it was when it was opened.
+    opened: Option<(u64, u64)>,
     _held: Arc<Held>,
 }
 
@@ -158,6 +161,23 @@ impl Place {
         let mut connection = SqliteConnection::establish(&self.path).map_err(|error| error.to_string())?;
         connection.batch_execute(settings).map_err(|error| error.to_string())?;
         Ok(connection)
+    }
+
+    /// The device and the number of the file that is there now.
+    fn identity(&self) -> Option<(u64, u64)> {
+        use std::os::unix::fs::MetadataExt as _;
+        std::fs::metadata(&self.path).ok().map(|file| (file.dev(), file.ino()))
+    }
+
+    /// SQLite goes on in a file that was removed or replaced: what it writes there is durable for nobody, and who opens
+    /// the path again gets another file.
+    fn check(&self) -> Result<(), StoreError> {
+        if self.identity() == self.opened {
+            return Ok(());
+        }
+        Err(StoreError::Unavailable(
+            "the file was removed or replaced while the service runs: restart it".into(),
+        ))
     }
 
     /// A connection that broke is opened again by the next job.
@@ -189,7 +209,8 @@ fn write_until_closed(place: &Place, connection: SqliteConnection, mut jobs: mps
             }
             next = jobs.try_recv();
         }
-        let broken = match place.reconnect(&mut connection, WRITER) {
+        let connected = place.check().and_then(|()| place.reconnect(&mut connection, WRITER));
+        let broken = match connected {
             Ok(connection) => write_group(connection, &mut group),
             Err(error) => {
                 group.drain(..).for_each(|job| job.answer(Err(error.clone())));
@@ -215,8 +236,11 @@ fn write_group(connection: &mut SqliteConnection, group: &mut Vec<Box<dyn Job>>)
         broken |= error.breaks_connection();
         // What SQLite did not end by itself. It says no when there is no transaction any more.
         let _ = connection.batch_execute("ROLLBACK");
-        // Not the data of a single job: together they may be written later.
-        StoreError::Unavailable(StoreError::from(error).to_string())
+        match StoreError::from(error) {
+            error @ StoreError::Unavailable(_) => error,
+            // Not the data of a single job: together they may be written later.
+            error => StoreError::Unavailable(error.to_string()),
+        }
     });
     group.drain(..).for_each(|job| job.answer(committed.clone()));
     broken

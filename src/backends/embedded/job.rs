@@ -73,11 +73,15 @@ where
     }
 
     fn answer(self: Box<Self>, committed: StoreResult<()>) {
-        let Self { result, after, reply, .. } = *self;
-        let answer = result.and_then(|value| {
-            committed?;
-            catch_unwind(AssertUnwindSafe(|| after(value))).map_err(|_| panicked("hand-over"))
-        });
+        let Self { work, result, after, reply } = *self;
+        let answer = match (work, committed) {
+            // It never ran: the reason is not its own.
+            (Some(_), Err(error)) => Err(error),
+            (_, committed) => result.and_then(|value| {
+                committed?;
+                catch_unwind(AssertUnwindSafe(|| after(value))).map_err(|_| panicked("hand-over"))
+            }),
+        };
         // Nobody waits any more: the work is done all the same.
         let _ = reply.send(answer);
     }

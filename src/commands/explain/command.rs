@@ -9,7 +9,7 @@ use url::Url;
 
 use super::explain;
 use super::routes::Clients;
-use crate::commands::api::Api;
+use crate::commands::api::{Api, parse_url};
 use crate::commands::output;
 use crate::domain::change_event::SourceNames;
 use crate::domain::config::Secret;
@@ -19,7 +19,7 @@ use crate::settings::{Settings, Sources};
 #[derive(Args)]
 #[command(after_help = "\
 One JSON object a record: kind (change, tombstone, skip, invalid), op, db, collection, id, clients, removed_clients,
-deleted, reason; with --url also routes: who would get it now, and why not.
+deleted, reason. Without --url no service is asked; with it also routes: who would get it now, and why not.
 
 Examples:
   dispatcher explain events.json
@@ -32,7 +32,7 @@ pub(in crate::commands) struct ExplainOptions {
     #[arg(long)]
     topic: Option<String>,
     /// Ask this service which clients there are
-    #[arg(long)]
+    #[arg(long, value_parser = parse_url)]
     url: Option<Url>,
     /// The admin token. Better given as DISPATCHER_ADMIN_TOKEN or DISPATCHER_ADMIN_TOKEN_FILE: others can see arguments
     #[arg(long, requires = "url")]

@@ -212,6 +212,21 @@ fn a_state_that_was_stored_with_fewer_fields_is_read() {
     assert!(state.may_send(5) && !state.may_send(4));
 }
 
+#[test]
+fn a_failure_that_leaves_the_gate_open_shows() {
+    use ClientEvent::{Delivered, RowsGone, RowsWaiting};
+    let refused = ClientEvent::RequestFailed { reason: "status_404".to_owned() };
+    let state = after(&[(1, RowsWaiting), (2, refused.clone())]);
+    assert_eq!(told(&state), (Phase::Draining, 0, None));
+    assert_eq!(state.reason, "changes wait in the stash, the last failure was status_404");
+    assert_eq!((state.failing_since_ms, state.last_failure_ms), (Some(2000), Some(2000)));
+    let over =
+        after(&[(1, RowsWaiting), (2, refused.clone()), (3, Delivered), (3, RowsGone), (4, RowsWaiting)]);
+    assert_eq!((over.failing_since_ms, over.reason.as_str()), (None, "changes wait in the stash"));
+    let closed = after(&[(1, failed()), (2, refused)]);
+    assert_eq!((told(&closed), closed.reason.as_str()), ((Phase::Degraded, 1, Some(6)), "status_500"));
+}
+
 fn event() -> impl Strategy<Value = ClientEvent> {
     let retry_after = prop::option::of((0..7200_u64).prop_map(Duration::from_secs));
     prop_oneof![
@@ -219,6 +234,7 @@ fn event() -> impl Strategy<Value = ClientEvent> {
         5 => retry_after.prop_map(|retry_after| ClientEvent::EndpointFailed {
             reason: "status_503".to_owned(), retry_after,
         }),
+        2 => Just(ClientEvent::RequestFailed { reason: "status_422".to_owned() }),
         1 => Just(ClientEvent::RowsWaiting),
         1 => Just(ClientEvent::RowsGone),
         1 => Just(ClientEvent::ConfigUsable),

@@ -35,6 +35,10 @@ async fn without_a_token_no_web_page_is_answered() {
     let world = World::start();
     let page = [("origin", "https://evil.example"), ("content-type", "application/json")];
     assert_eq!(world.send(Method::POST, "/v1/events", &page, RECORD).await.problem().0, 403);
+    for header in ["forwarded", "via", "x-forwarded-for", "x-real-ip"] {
+        let handed_on = world.send(Method::GET, "/v1/clients", &[(header, "203.0.113.9")], "").await;
+        assert_eq!(handed_on.problem().0, 403, "{header}: a proxy on this machine is not this machine");
+    }
     let rebound = [("host", "evil.example")];
     assert_eq!(world.send(Method::GET, "/v1/clients", &rebound, "").await.problem().0, 403);
     assert!(world.taken().is_empty());

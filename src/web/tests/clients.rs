@@ -114,10 +114,25 @@ async fn clients_are_listed_by_page_with_state_and_backlog() {
     };
     assert_eq!((ids(&page), &page["next"]), (vec!["a".into(), "b".into(), "bad".into()], &json!("bad")));
     assert_eq!(page["clients"][1]["state"]["phase"], "degraded");
+    assert_eq!(page["clients"][1]["in_flight"], 0);
     assert_eq!(page["clients"][1]["backlog"]["pending"], 3);
     assert_eq!(page["clients"][2]["config"]["fault"]["key"], "webhook");
     let page = world.get("/v1/clients?limit=3&after=bad").await.json();
     assert_eq!((ids(&page), &page["next"]), (vec!["c".into(), "gone-with-rows".into()], &Value::Null));
     assert_eq!(page["clients"][1]["config"]["deleted"], true);
     assert_eq!(world.get("/v1/clients?limit=x").await.problem().0, 400);
+}
+
+#[actix_web::test]
+async fn what_a_delivery_actor_says_is_fresher_than_the_store() {
+    let world = World::start();
+    let body = json!({ "value": { "webhook": "http://x.test/" } });
+    world.put("/v1/clients/a", &body).await;
+    let stored = ClientState { phase: Phase::Degraded, ..ClientState::new(1) };
+    world.states.0.lock().unwrap().insert(ClientId::new("a"), stored);
+    let live = json!({ "state": ClientState::new(2), "in_flight": 3, "queued": 4 });
+    world.delivery.lock().unwrap().insert(ClientId::new("a"), live);
+    let client = world.get("/v1/clients/a").await.json();
+    assert_eq!(client["state"]["phase"], "healthy");
+    assert_eq!((&client["in_flight"], &client["queued"]), (&json!(3), &json!(4)));
 }

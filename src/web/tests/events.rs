@@ -53,6 +53,9 @@ async fn a_broken_request_is_refused_whole_with_its_index() {
         let answer = world.send(Method::POST, "/v1/events", headers, body).await;
         assert_eq!(answer.problem().0, status, "{headers:?} {body}");
     }
+    let webhook = [("webhook-id", "evt_1"), ("webhook-sequence", "1-0-0")];
+    let answer = world.send(Method::POST, "/v1/events", &webhook, RECORD).await;
+    assert_eq!(answer.problem().0, 403, "a client whose webhook is this address must not feed itself");
     assert_eq!(world.post("/v1/events?tpoic=x", RECORD).await.problem().0, 400);
     assert!(world.taken().is_empty());
 }

@@ -91,11 +91,6 @@ impl StashData {
                 StashWrite::Dead { event_id, failure } => {
                     self.failed(&batch.client, event_id, failure, RowState::Dead);
                 }
-                StashWrite::Release { event_id } => {
-                    if let Some(row) = self.find(&batch.client, event_id) {
-                        row.claim = None;
-                    }
-                }
             }
         }
         Ok(())

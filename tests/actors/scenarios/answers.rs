@@ -5,13 +5,29 @@ use std::time::Duration;
 use dispatcher::domain::config::Status;
 use dispatcher::domain::stash::RowState;
 
-use crate::receiver::{Act, Manner};
+use crate::receiver::{Act, Book, Manner};
 use crate::world::{Choices, World};
 
 fn world_of_a() -> World {
     let world = World::new();
     world.configure("a", Status::Active, "");
     world
+}
+
+#[test]
+fn what_the_old_webhook_refused_goes_to_a_new_one_at_once() {
+    let world = world_of_a();
+    world.receiver.behave("a", Manner::always(Act::Status(404)));
+    world.life(async |life| {
+        world.change("a", "1", 3);
+        life.pass(Duration::from_secs(600)).await;
+        assert_eq!(world.rows("a").len(), 3);
+        world.receiver.heal();
+        life.configure("a", Status::Active, ",\"authorization\":\"new\"").await;
+        life.pass(Duration::from_secs(2)).await;
+        assert_eq!(world.receiver.book().arrived("a", "1"), [1, 2, 3]);
+        life.rest().await;
+    });
 }
 
 #[test]
@@ -46,12 +62,11 @@ fn three_failures_close_the_gate_and_a_canary_opens_it() {
         assert_eq!(world.receiver.book().of("a").count(), before, "the gate is closed for 4 s at least");
 
         life.pass(Duration::from_secs(60)).await;
-        let book = world.receiver.book();
-        let canaries: Vec<_> = book.of("a").skip(before).map(|request| request.started_ms).collect();
+        let started = |book: &Book| book.of("a").skip(before).map(|request| request.started_ms).collect();
+        let canaries: Vec<i64> = started(&world.receiver.book());
         assert!((2..=5).contains(&canaries.len()), "one each 5, 10, 20, 40 s: {canaries:?}");
         let gaps: Vec<_> = canaries.windows(2).map(|pair| pair[1] - pair[0]).collect();
         assert!(gaps.iter().all(|gap| *gap >= 7_900), "{gaps:?}");
-        drop(book);
 
         world.receiver.behave("a", Manner::always(Act::Ok).slow(1_000, 1_000));
         let failed = world.receiver.book().of("a").count();

@@ -2,5 +2,10 @@
 
 mod answers;
 mod configs;
+mod drain;
 mod endings;
+mod insurance;
+mod memory;
+mod resting;
+mod source;
 mod stash;

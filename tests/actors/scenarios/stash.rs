@@ -50,10 +50,8 @@ fn what_does_not_fit_is_spilled_and_follows_in_order() {
 
 #[test]
 fn a_partition_that_is_full_is_paused_and_goes_on() {
-    let mut choices = Choices::default();
-    choices.unsettled_per_partition = 20;
-    choices.batch = 7;
-    choices.memory_bytes = 10_000;
+    let choices =
+        Choices { unsettled_per_partition: 20, batch: 7, memory_bytes: 10_000, ..Choices::default() };
     let world = World::with(1, choices);
     world.configure("a", Status::Active, "");
     world.receiver.behave("a", Manner::always(Act::Ok).slow(100, 1_000));

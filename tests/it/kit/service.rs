@@ -93,9 +93,14 @@ impl Service {
         String::from_utf8_lossy(&std::fs::read(&self.log).unwrap_or_default()).into_owned()
     }
 
+    /// How the process has ended; `None`: it runs.
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().unwrap()
+    }
+
     /// Whether the process has ended.
     pub(crate) fn has_ended(&mut self) -> bool {
-        self.child.try_wait().unwrap().is_some()
+        self.ended().is_some()
     }
 
     /// kill -9.
@@ -112,7 +117,7 @@ impl Service {
     /// Waits until the process has ended by itself.
     pub(crate) async fn wait_for_exit(&mut self, within: Duration) -> ExitStatus {
         eventually("the end of the process", within, async || {
-            self.child.try_wait().unwrap().ok_or_else(|| "it still runs".to_owned())
+            self.ended().ok_or_else(|| "it still runs".to_owned())
         })
         .await
     }

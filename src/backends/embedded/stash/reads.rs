@@ -58,6 +58,10 @@ const HELD: &str = "EXISTS (SELECT 1 FROM stash AS held
     AND held.state = 'pending' AND (held.next_attempt_at_ms > 0 OR held.claim IS NOT NULL)
     AND (held.next_attempt_at_ms > ";
 
+/// A clock that was set back behind the failure says nothing of the time of the next attempt, which may lie days ahead.
+/// A step of less than this only makes the wait so much longer.
+const CLOCK_STEP_MS: i64 = 60_000;
+
 /// Pending rows below the committed offset of their partition, or of an earlier incarnation, oldest first.
 pub(super) fn drainable(
     connection: &mut SqliteConnection,
@@ -79,6 +83,8 @@ pub(super) fn drainable(
         .or(partitions::committed.nullable().gt(stash::offset.nullable()).assume_not_null());
     let held = sql::<Bool>(HELD)
         .bind::<BigInt, _>(held.0)
+        .sql(" AND coalesce(held.last_failed_at_ms, 0) <= ")
+        .bind::<BigInt, _>(held.0.saturating_add(CLOCK_STEP_MS))
         .sql(" OR held.claim = ")
         .bind::<BigInt, _>(held.1.0.cast_signed())
         .sql("))");

@@ -34,7 +34,6 @@ pub(super) fn apply(connection: &mut SqliteConnection, batch: &StashBatch, now_m
             StashWrite::Dead { event_id, failure } => {
                 failed(connection, &batch.client, event_id, failure, RowState::Dead, now_ms)?;
             }
-            StashWrite::Release { event_id } => release(connection, &batch.client, event_id)?,
         }
     }
     Ok(())
@@ -97,15 +96,6 @@ fn failed(
             stash::last_reason.eq(&failure.reason),
             stash::last_status.eq(failure.status.map(i32::from)),
         ))
-        .execute(connection)?;
-    Ok(())
-}
-
-fn release(connection: &mut SqliteConnection, client: &ClientId, event: &EventId) -> JobResult<()> {
-    diesel::update(stash::table)
-        .filter(stash::client.eq(client.as_str()))
-        .filter(stash::event_id.eq(event.as_str()))
-        .set(stash::claim.eq(None::<i64>))
         .execute(connection)?;
     Ok(())
 }

@@ -126,3 +126,21 @@ async fn a_closed_store_is_unavailable() {
     embedded.close().await;
     assert!(!folder.path().join("data/dispatcher.db-wal").exists(), "all is in the file");
 }
+
+#[tokio::test]
+async fn nothing_is_taken_into_a_file_that_was_removed_or_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let embedded = Embedded::open(options(folder.path())).await.unwrap();
+    std::fs::rename(&data, folder.path().join("aside")).unwrap();
+    let removed = embedded.log().append(vec![record("1")]).await.unwrap_err();
+    assert!(removed.is_transient() && removed.to_string().contains("removed"), "{removed}");
+    assert!(embedded.health().await.is_err());
+    std::fs::create_dir(&data).unwrap();
+    std::fs::write(data.join("dispatcher.db"), "").unwrap();
+    assert!(embedded.log().append(vec![record("2")]).await.is_err(), "another file of the name");
+    std::fs::remove_dir_all(&data).unwrap();
+    std::fs::rename(folder.path().join("aside"), &data).unwrap();
+    embedded.log().append(vec![record("3")]).await.unwrap();
+    embedded.close().await;
+}

@@ -1,0 +1,222 @@
+//! The actors that run as long as the service does, sinks first.
+
+use std::sync::Arc;
+
+use actix::prelude::*;
+use actix_rt::ArbiterHandle;
+use anyhow::Context as _;
+use tokio_util::sync::CancellationToken;
+
+use crate::actors::config_cache::{ConfigCacheActor, Reload, config_table};
+use crate::actors::delivery::{DeliveryLimits, DeliveryServices};
+use crate::actors::delivery_fleet::{DeliveryFleetActor, Introduce, QuiesceAll};
+use crate::actors::ingest::source::SourceStage;
+use crate::actors::ingest::transfer::TransferStage;
+use crate::actors::ingest::{KafkaIngestActor, LagProbe, Stage};
+use crate::actors::stash::StashActor;
+use crate::actors::windows::Windows;
+use crate::domain::change_event::SourceNames;
+use crate::domain::retry::RetrySchedule;
+use crate::metrics::Metrics;
+use crate::ports::client_configs::ClientConfigs;
+use crate::ports::client_states::ClientStates;
+use crate::ports::clock::Clock;
+use crate::ports::event_log::{BatchLimits, EventLog};
+use crate::ports::stash::Stash;
+use crate::ports::webhook_sender::WebhookSenders;
+use crate::runtime::{Arbiters, ByteBudget, Cell, Kit, Life, Shutdown, supervise};
+use crate::settings::Settings;
+
+/// How much ingest reads at once.
+const BATCH: BatchLimits = BatchLimits { records: 1_000, bytes: 8 << 20 };
+
+/// Ends the process when an actor that everything needs was given up: an outage that nobody notices is worse than a restart by the
+/// service manager. 70 is `EX_SOFTWARE` of sysexits.h.
+const EXIT_ACTOR_FAILED: i32 = 70;
+
+/// What the actors work on.
+pub(super) struct Stores {
+    pub(super) log: Arc<dyn EventLog>,
+    pub(super) stash: Arc<dyn Stash>,
+    pub(super) states: Arc<dyn ClientStates>,
+    pub(super) configs: Arc<dyn ClientConfigs>,
+    pub(super) senders: Arc<dyn WebhookSenders>,
+    pub(super) clock: Arc<dyn Clock>,
+}
+
+/// The running actors.
+pub(super) struct ActorTree {
+    pub(super) config_cache: Addr<ConfigCacheActor>,
+    pub(super) source_lag: LagProbe,
+    pub(super) transfer_lag: LagProbe,
+    fleet: Addr<DeliveryFleetActor>,
+    source: Running,
+    transfer: Running,
+    stop_reading: CancellationToken,
+}
+
+impl ActorTree {
+    /// Starts all of them; the configs are loaded before anything is delivered.
+    pub(super) async fn start(
+        settings: &Settings,
+        stores: &Stores,
+        kit: &Kit,
+        pipeline: &Arbiters,
+        delivery: &Arc<Arbiters>,
+        metrics: &Metrics,
+    ) -> anyhow::Result<Self> {
+        let arbiter = pipeline.pick(0);
+        let (stash_store, stash_metrics) = (stores.stash.clone(), metrics.clone());
+        let stash = supervise(kit, &arbiter, "stash", "", move |cell| {
+            StashActor::new(cell, stash_store, stash_metrics)
+        });
+        let (table_writer, table) = config_table();
+        let windows = Windows::new(settings.delivery.total_bytes, metrics.clone());
+        let services = Arc::new(DeliveryServices {
+            configs: table.clone(),
+            stash: stores.stash.clone(),
+            stash_writes: stash.addr,
+            states: stores.states.clone(),
+            windows: windows.clone(),
+            row_memory: ByteBudget::new(
+                u32::try_from(settings.delivery.total_bytes).unwrap_or(u32::MAX),
+                |_| {},
+            ),
+            partitions: stores.log.partitions(),
+            senders: stores.senders.clone(),
+            clock: stores.clock.clone(),
+            limits: delivery_limits(settings),
+            metrics: metrics.clone(),
+        });
+        let (fleet_kit, fleet_arbiters, configs) = (kit.clone(), delivery.clone(), stores.configs.clone());
+        let fleet = supervise(kit, &arbiter, "fleet", "", move |cell| {
+            DeliveryFleetActor::new(cell, fleet_kit, fleet_arbiters, services, configs)
+        });
+        let (configs, changes, cache_metrics) =
+            (stores.configs.clone(), fleet.addr.clone().recipient(), metrics.clone());
+        let config_cache = supervise(kit, &arbiter, "config-cache", "", move |cell| {
+            ConfigCacheActor::new(cell, configs, table_writer, changes, cache_metrics)
+        });
+        fleet.addr.do_send(Introduce(config_cache.addr.clone()));
+
+        // Without the configs everybody would be unknown, and what waits for them dead.
+        config_cache.addr.send(Reload).await?.context("client configs")?;
+
+        let (source_lag, transfer_lag) = (LagProbe::default(), LagProbe::default());
+        let stop_reading = CancellationToken::new();
+        let transfer = Running::start(kit, &arbiter, |stop| TransferStage {
+            log: stores.log.clone(),
+            group: settings.source.transfer_group(),
+            limits: BATCH,
+            stash: stores.stash.clone(),
+            windows,
+            unsettled_per_partition: settings.delivery.unsettled_per_partition,
+            fleet: fleet.addr.clone(),
+            metrics: metrics.clone(),
+            lag: transfer_lag.clone(),
+            stop_reading: stop_reading.clone(),
+            stop,
+        });
+        let source = Running::start(kit, &arbiter, |stop| SourceStage {
+            log: stores.log.clone(),
+            group: settings.source.group.clone(),
+            limits: BATCH,
+            names: source_names(settings),
+            mongo_prefix: settings.mongo.prefix.as_str().into(),
+            revoke: settings.routing.revoke,
+            configs: stores.configs.clone(),
+            table,
+            config_cache: config_cache.addr.clone(),
+            metrics: metrics.clone(),
+            lag: source_lag.clone(),
+            stop,
+        });
+        for cell in [&stash.cell, &fleet.cell, &config_cache.cell, &transfer.cell, &source.cell] {
+            end_process_if_it_fails(cell.clone(), kit.shutdown().clone());
+        }
+        Ok(Self {
+            config_cache: config_cache.addr,
+            source_lag,
+            transfer_lag,
+            fleet: fleet.addr,
+            source,
+            transfer,
+            stop_reading,
+        })
+    }
+
+    /// No more change events are read. Ready when what was read is written.
+    pub(super) async fn end_source(&self) {
+        self.source.end().await;
+    }
+
+    /// No more requests are started. Ready when none is on the wire.
+    pub(super) async fn quiesce(&self) {
+        self.stop_reading.cancel();
+        if self.fleet.send(QuiesceAll).await.is_err() {
+            log::error!("delivery fleet is gone err=mailbox closed");
+        }
+    }
+
+    /// Commits what is settled.
+    pub(super) async fn end_transfer(&self) {
+        self.transfer.end().await;
+    }
+}
+
+/// An ingest stage, and how to end it.
+struct Running {
+    cell: Cell,
+    stop: CancellationToken,
+}
+
+impl Running {
+    fn start<S: Stage + Send>(
+        kit: &Kit,
+        arbiter: &ArbiterHandle,
+        stage: impl FnOnce(CancellationToken) -> S,
+    ) -> Self {
+        let stop = CancellationToken::new();
+        let stage = stage(stop.clone());
+        let actor = supervise(kit, arbiter, S::KIND, "", move |cell| KafkaIngestActor::new(cell, stage));
+        Self { cell: actor.cell, stop }
+    }
+
+    async fn end(&self) {
+        self.stop.cancel();
+        self.cell.ended().await;
+    }
+}
+
+fn delivery_limits(settings: &Settings) -> DeliveryLimits {
+    DeliveryLimits {
+        client_records: settings.delivery.client_records,
+        client_bytes: settings.delivery.client_bytes,
+        insurance_after: settings.delivery.insurance_after,
+        idle_after: settings.delivery.idle_after,
+        retry: RetrySchedule {
+            base: settings.retry.base,
+            factor: settings.retry.factor,
+            cap: settings.retry.cap,
+            jitter: settings.retry.jitter,
+        },
+        payload_attempts: settings.retry.payload_attempts,
+    }
+}
+
+/// How source topics are named.
+fn source_names(settings: &Settings) -> SourceNames {
+    SourceNames {
+        prefix: settings.source.prefix.as_str().into(),
+        signal_collections: settings.source.signal_collections.clone(),
+    }
+}
+
+fn end_process_if_it_fails(cell: Cell, shutdown: Shutdown) {
+    actix_rt::spawn(async move {
+        if cell.ended().await == Life::Failed && !shutdown.has_begun() {
+            log::error!("an actor that everything needs was given up, the process ends kind={}", cell.kind());
+            std::process::exit(EXIT_ACTOR_FAILED);
+        }
+    });
+}

@@ -1,0 +1,207 @@
+//! The source stage: when a changed config counts.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use actix::System;
+use dispatcher::actors::config_cache::{ConfigCacheActor, config_table};
+use dispatcher::actors::delivery_fleet::ConfigChanged;
+use dispatcher::actors::ingest::source::SourceStage;
+use dispatcher::actors::ingest::{LagProbe, Stage};
+use dispatcher::domain::change_event::{SourceNames, SourceRecord};
+use dispatcher::domain::config::{ClientId, Status};
+use dispatcher::domain::transfer::SourcePosition;
+use dispatcher::metrics::Metrics;
+use dispatcher::ports::client_configs::{ClientConfigs, ConfigHint, Put, StoredConfig};
+use dispatcher::ports::event_log::{
+    BatchLimits, DeadLetter, EventLog, IngestWork, Lag, NewRecord, SourceConsumer, TransferConsumer,
+};
+use dispatcher::ports::{BoxFuture, StoreError, StoreResult};
+use dispatcher::runtime::{Arbiters, Cell, Kit, RestartPolicy, supervise};
+use tokio_util::sync::CancellationToken;
+
+/// The stores as the stage sees them: they write down what is asked of them.
+#[derive(Clone, Default)]
+struct Book(Arc<Mutex<Pages>>);
+
+#[derive(Default)]
+struct Pages {
+    steps: Vec<String>,
+    committed: usize,
+    position: usize,
+    /// The next change of a config is refused.
+    refuse: bool,
+}
+
+impl Book {
+    fn write(&self, step: impl Into<String>) {
+        self.0.lock().unwrap().steps.push(step.into());
+    }
+
+    fn steps(&self) -> Vec<String> {
+        self.0.lock().unwrap().steps.clone()
+    }
+}
+
+fn records() -> Vec<SourceRecord> {
+    let collections = ["wnx-identity.users", "wnx-context.configs", "wnx-identity.users"];
+    let record = |(offset, names): (i64, &str)| {
+        let (db, collection) = names.split_once('.').unwrap();
+        let after = r#"{\"_id\":\"1\",\"key\":\"CQRS\",\"eid\":\"a\",\"clients\":[\"a\"]}"#;
+        let value = format!(
+            r#"{{"op":"c","ts_ms":1,"after":"{after}","source":{{"db":"{db}","collection":"{collection}"}}}}"#
+        );
+        SourceRecord {
+            position: SourcePosition { topic: format!("mongo.{names}").into(), partition: 0, offset },
+            timestamp_ms: 1,
+            key: None,
+            value: Some(value.into()),
+            headers: Vec::new(),
+        }
+    };
+    (0..).zip(collections).map(record).collect()
+}
+
+impl SourceConsumer for Book {
+    fn next(&self) -> BoxFuture<'_, StoreResult<Vec<SourceRecord>>> {
+        let mut pages = self.0.lock().unwrap();
+        let left = records().split_off(pages.position);
+        pages.position += left.len();
+        Box::pin(async { if left.is_empty() { std::future::pending().await } else { Ok(left) } })
+    }
+
+    fn commit(&self, work: IngestWork) -> BoxFuture<'_, StoreResult<()>> {
+        let next = work.offsets.values().max().copied().unwrap();
+        self.0.lock().unwrap().committed = next as usize;
+        self.write(format!("commit {next}"));
+        Box::pin(async { Ok(()) })
+    }
+
+    fn rewind(&self) -> BoxFuture<'_, StoreResult<()>> {
+        let mut pages = self.0.lock().unwrap();
+        pages.position = pages.committed;
+        Box::pin(async { Ok(()) })
+    }
+
+    fn lag(&self) -> BoxFuture<'_, StoreResult<Lag>> {
+        Box::pin(async { Ok(Lag::default()) })
+    }
+}
+
+impl EventLog for Book {
+    fn append(&self, _: Vec<NewRecord>) -> BoxFuture<'_, StoreResult<Vec<SourcePosition>>> {
+        panic!("the stage does not ask this")
+    }
+
+    fn partitions(&self) -> u32 {
+        1
+    }
+
+    fn incarnation(&self) -> u32 {
+        1
+    }
+
+    fn source(&self, _: &str, _: BatchLimits) -> BoxFuture<'_, StoreResult<Arc<dyn SourceConsumer>>> {
+        let consumer: Arc<dyn SourceConsumer> = Arc::new(self.clone());
+        Box::pin(async { Ok(consumer) })
+    }
+
+    fn transfers(&self, _: &str, _: BatchLimits) -> BoxFuture<'_, StoreResult<Arc<dyn TransferConsumer>>> {
+        panic!("the stage does not ask this")
+    }
+
+    fn dead_letters(&self, _: i64, _: usize) -> BoxFuture<'_, StoreResult<Vec<(i64, DeadLetter)>>> {
+        panic!("the stage does not ask this")
+    }
+}
+
+impl ClientConfigs for Book {
+    fn load(&self) -> BoxFuture<'_, StoreResult<Vec<StoredConfig>>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn get<'a>(&'a self, _: &'a ClientId) -> BoxFuture<'a, StoreResult<Option<StoredConfig>>> {
+        self.write("read again");
+        Box::pin(async { Ok(None) })
+    }
+
+    fn put<'a>(&'a self, _: &'a ClientId, _: Status, _: String, _: i64) -> BoxFuture<'a, StoreResult<Put>> {
+        panic!("the stage does not ask this")
+    }
+
+    fn delete<'a>(&'a self, _: &'a ClientId, _: i64) -> BoxFuture<'a, StoreResult<bool>> {
+        panic!("the stage does not ask this")
+    }
+
+    fn changed(&self, _: ConfigHint) -> BoxFuture<'_, StoreResult<Option<ClientId>>> {
+        let refuse = std::mem::take(&mut self.0.lock().unwrap().refuse);
+        self.write(if refuse { "refused" } else { "applied" });
+        let away = || StoreError::Unavailable("no space".to_owned());
+        Box::pin(async move { if refuse { Err(away()) } else { Ok(Some(ClientId::new("a"))) } })
+    }
+}
+
+struct Nobody;
+
+impl actix::Actor for Nobody {
+    type Context = actix::Context<Self>;
+}
+
+impl actix::Handler<ConfigChanged> for Nobody {
+    type Result = ();
+
+    fn handle(&mut self, _: ConfigChanged, _: &mut Self::Context) {}
+}
+
+fn run(book: &Book) {
+    System::new().block_on(async {
+        let kit = Kit::new(Arc::new(|_| {}), RestartPolicy::default());
+        let arbiters = Arbiters::current("test");
+        let (writer, table) = config_table();
+        let (store, metrics) = (Arc::new(book.clone()), Metrics::new());
+        let (configs, changes, counters) =
+            (store.clone(), actix::Actor::start(Nobody).recipient(), metrics.clone());
+        let config_cache = supervise(&kit, &arbiters.pick(0), "config-cache", "", move |cell| {
+            ConfigCacheActor::new(cell, configs, writer, changes, counters)
+        });
+        let stop = CancellationToken::new();
+        let stage = SourceStage {
+            log: store.clone(),
+            group: "test".to_owned(),
+            limits: BatchLimits { records: 10, bytes: 1 << 20 },
+            names: SourceNames { prefix: "mongo".into(), signal_collections: Vec::new() },
+            mongo_prefix: "wnx".into(),
+            revoke: true,
+            configs: store,
+            table,
+            config_cache: config_cache.addr,
+            metrics,
+            lag: LagProbe::default(),
+            stop: stop.clone(),
+        };
+        let running = actix_rt::spawn(stage.run(Cell::new("test", "")));
+        let all_committed = async {
+            while book.0.lock().unwrap().committed < records().len() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), all_committed).await.unwrap();
+        stop.cancel();
+        running.await.unwrap();
+    });
+}
+
+#[test]
+fn a_changed_config_counts_from_its_place_in_the_log_on() {
+    let book = Book::default();
+    run(&book);
+    assert_eq!(book.steps(), ["commit 1", "applied", "read again", "commit 3"]);
+}
+
+#[test]
+fn a_changed_config_that_could_not_be_stored_comes_again() {
+    let book = Book::default();
+    book.0.lock().unwrap().refuse = true;
+    run(&book);
+    assert_eq!(book.steps(), ["commit 1", "refused", "applied", "read again", "commit 3"]);
+}
