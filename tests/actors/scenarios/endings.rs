@@ -166,3 +166,22 @@ fn stopping_in_order_waits_for_answers_and_repeats_nothing() {
     // What was answered before the stop, behind one that was not sent, may come again; not more.
     assert!(world.receiver.book().requests.len() <= 100 + sent);
 }
+
+/// What an earlier run of the stage would commit belongs to records that the next one has already taken up again.
+#[test]
+fn a_crash_after_a_restart_of_the_ingest_stage_turns_nothing_round() {
+    for seed in 0..200 {
+        let world = World::with(seed, Choices::default());
+        world.configure("a", Status::Active, "");
+        world.log.medium.set_latency(Duration::from_millis(30));
+        world.receiver.behave("a", Manner::always(Act::Ok).slow(1, 40));
+        world.life(async |life| {
+            world.change("a", "1", 20);
+            life.pass(Duration::from_millis(150 + seed)).await;
+            life.restart("ingest-transfer", "");
+            life.pass(Duration::from_millis(20 + seed % 150)).await;
+        });
+        world.heal();
+        world.life(async |life| life.rest().await);
+    }
+}

@@ -126,3 +126,57 @@ fn rows_of_an_idle_partition_go_although_the_copy_of_its_commit_was_missed() {
     world.life(async |life| life.rest().await);
     assert_eq!(world.receiver.book().arrived("a", "1"), [1, 2]);
 }
+
+/// The stash is asked about a change; before it answers, an older one of the document fails and gets a row.
+#[test]
+fn a_row_that_comes_while_the_stash_is_asked_is_not_overtaken() {
+    for seed in 0..100 {
+        let world = World::with(seed, Choices::default());
+        world.configure("a", Status::Active, "");
+        let manner = Manner::mixed(vec![(2, Act::Ok), (1, Act::Status(401))]).but("bad", Act::Status(422));
+        world.receiver.behave("a", manner);
+        world.life(async |life| {
+            // With a row that waits, the stash is asked about every batch.
+            world.change("a", "bad", 1);
+            life.until("it has a row", || world.rows("a").len() == 1).await;
+            world.stash.set_latency(Duration::from_millis(100));
+            for document in 0..60 {
+                world.change("a", &(document % 12).to_string(), 2);
+                life.pass(Duration::from_millis(15)).await;
+            }
+            world.receiver.heal();
+            life.rest().await;
+        });
+    }
+}
+
+/// Rows come into the lanes as they are buried; a new change of their document, which has no row that waits by then, comes behind
+/// them. Then they leave the lanes: because the config changes, or because the row before it fails.
+#[test]
+fn a_change_behind_rows_that_are_buried_just_then_is_not_lost() {
+    const SETTINGS: &str = ",\"rate_limit\":{\"max\":1,\"per_ms\":1000}";
+    for (seed, changes_again) in (0..40).flat_map(|seed| [(seed, false), (seed, true)]) {
+        let world = World::with(seed, Choices::default());
+        world.configure("a", Status::Inactive, "");
+        world.life(async |life| {
+            world.change("a", "1", 6);
+            life.until("they wait", || world.rows("a").len() == 6).await;
+            life.configure("a", Status::Active, SETTINGS).await;
+            life.pass(Duration::from_millis(500)).await;
+            world.stash.set_latency(Duration::from_millis(40));
+            life.delete_config("a").await;
+            life.configure("a", Status::Active, SETTINGS).await;
+            life.pass(Duration::from_millis(100)).await;
+            world.change("a", "1", 2);
+            life.pass(Duration::from_millis(200)).await;
+            if changes_again {
+                life.configure("a", Status::Active, "").await;
+            } else {
+                world.receiver.behave("a", Manner::always(Act::Status(401)));
+                life.pass(Duration::from_millis(2_000)).await;
+            }
+            world.receiver.heal();
+            life.rest().await;
+        });
+    }
+}
