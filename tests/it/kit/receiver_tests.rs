@@ -1,7 +1,7 @@
 //! The receiver must do what its scripts say, or the tests that stand on it say nothing.
 
-use super::wait::{eventually, holds};
 use super::*;
+use crate::kit::wait::{eventually, holds};
 
 async fn post(url: &str, body: &'static str) -> Result<u16, String> {
     let client = awc::Client::builder().disable_redirects().finish();
