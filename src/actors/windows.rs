@@ -31,7 +31,7 @@ struct Partition {
 pub struct Unsettled {
     /// What is carried.
     pub transfer: Arc<Transfer>,
-    memory: Memory,
+    _memory: Memory,
 }
 
 struct Memory {
@@ -96,7 +96,7 @@ impl Windows {
         self.metrics.queued_bytes.add(bytes as i64);
         self.metrics.queued.inc();
         let gauges = (self.metrics.queued.clone(), self.metrics.queued_bytes.clone());
-        Unsettled { transfer, memory: Memory { bytes, gauges, _permit: permit } }
+        Unsettled { transfer, _memory: Memory { bytes, gauges, _permit: permit } }
     }
 
     /// Counts a received transfer as unsettled.
