@@ -199,7 +199,9 @@ impl WebhookDeliveryActor {
         let document = transfer.document_hash;
         let sequence = transfer.sequence;
         match origin {
-            Origin::Row { .. } => self.life.writes.push_of_drain(StashWrite::Delivered { transfer }),
+            Origin::Row { .. } => {
+                self.life.writes.push_of_drain(StashWrite::Delivered { transfer }, After::RowDecided);
+            }
             Origin::Live { .. } if insured => {
                 // It is settled by the write of its row. While that row stands it would be sent again after a crash: then
                 // nothing newer may have gone out, for that would not come again.
@@ -280,17 +282,19 @@ impl WebhookDeliveryActor {
                         row.reason,
                         self.client()
                     );
-                    // What waits behind it in this lane is the next to go.
+                    // What waits behind it in this lane goes when it is durable.
                     self.life.rows.dead = true;
-                    self.life.writes.push_of_drain(StashWrite::Dead { event_id, failure: row });
+                    let dead = StashWrite::Dead { event_id, failure: row };
+                    self.life.writes.push_of_drain(dead, After::RowDead(document));
                 } else {
                     // What waits behind it in this lane stays in the stash, and is read again after it.
                     let behind = self.life.lanes.take_behind(document);
                     self.entries_to_stash(behind, "behind");
+                    self.life.lanes.finish(document);
                     self.life.drain.block(document);
-                    self.life.writes.push_of_drain(StashWrite::Failed { event_id, failure: row });
+                    let failed = StashWrite::Failed { event_id, failure: row };
+                    self.life.writes.push_of_drain(failed, After::RowDecided);
                 }
-                self.life.lanes.finish(document);
             }
             Origin::Live { .. } => {
                 if insured {

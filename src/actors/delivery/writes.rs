@@ -24,6 +24,8 @@ const REFUSED_WAIT: Duration = Duration::from_secs(1);
 pub(super) enum After {
     /// A row that was in hand has its outcome: the drain may look at it again.
     RowDecided,
+    /// A row is a dead letter: the next change of its document may go. Not before: after a crash the dead one would come after it.
+    RowDead(DocumentHash),
     /// The transfer has a row: it is settled.
     Settle(Sequence),
     /// The head of the lane has a row: what came behind it meanwhile follows it there.
@@ -63,13 +65,13 @@ impl Writes {
     }
 
     /// A write about a row that the drain holds.
-    pub(super) fn push_of_drain(&mut self, write: StashWrite) {
-        self.push_any(Queued { write: Some(write), of_drain: true, after: After::RowDecided });
+    pub(super) fn push_of_drain(&mut self, write: StashWrite, after: After) {
+        self.push_any(Queued { write: Some(write), of_drain: true, after });
     }
 
     fn push_any(&mut self, queued: Queued) {
         self.queued += 1;
-        self.undecided += usize::from(matches!(queued.after, After::RowDecided));
+        self.undecided += usize::from(matches!(queued.after, After::RowDecided | After::RowDead(_)));
         self.queue.push_back(queued);
     }
 
@@ -190,6 +192,10 @@ impl WebhookDeliveryActor {
         for thing in things {
             match thing.after {
                 After::RowDecided => self.life.writes.undecided -= 1,
+                After::RowDead(document) => {
+                    self.life.writes.undecided -= 1;
+                    self.life.lanes.finish(document);
+                }
                 After::Settle(sequence) => self.inbox.settle(sequence),
                 After::CloseLane(document) => self.close_lane(document),
                 After::FreeLane(document) => self.life.lanes.finish(document),

@@ -229,3 +229,25 @@ fn a_sender_that_panics_is_a_failed_attempt() {
         life.rest().await;
     });
 }
+
+/// A crash just then must not find the dead one waiting, and the next one delivered.
+#[test]
+fn a_change_behind_a_dead_letter_waits_until_that_is_durable() {
+    for down_after_ms in 0..60 {
+        let mut choices = Choices::default();
+        choices.limits.payload_attempts = 2;
+        let world = World::with(down_after_ms, choices);
+        world.configure("a", Status::Active, "");
+        world.receiver.behave("a", Manner::always(Act::Status(422)).slow(10, 10));
+        world.life(async |life| {
+            world.change("a", "1", 3);
+            life.until("they wait", || world.rows("a").len() == 3).await;
+            world.stash.set_latency(Duration::from_millis(60));
+            life.until("the second attempt", || world.receiver.book().of("a").count() == 2).await;
+            world.receiver.heal();
+            life.pass(Duration::from_millis(10 + down_after_ms)).await;
+        });
+        world.heal();
+        world.life(async |life| life.rest().await);
+    }
+}
