@@ -9,6 +9,9 @@ use super::{Rows, Target, WebhookDeliveryActor};
 use crate::actors::stash::write_all;
 use crate::domain::client_state::{ClientEvent, ClientState, Phase};
 
+/// The wait before rows of a client that is gone are marked again, after the store did not.
+const BURY_AGAIN: Duration = Duration::from_secs(1);
+
 impl WebhookDeliveryActor {
     /// Reads what the stash and the store know of this client.
     pub(super) fn load(&mut self, ctx: &mut Context<Self>) {
@@ -132,6 +135,33 @@ impl WebhookDeliveryActor {
                 log::warn!("client state was not stored err={err} client={}", actor.inbox.client());
             }
             actor.save_state(ctx);
+        }));
+    }
+
+    /// The client is gone: what waits for it is dead.
+    pub(super) fn bury(&mut self, ctx: &mut Context<Self>) {
+        let Some(ownership) = self.services.windows.ownership(self.partition) else { return };
+        let (stash, client) = (self.services.stash.clone(), self.client().clone());
+        let bury = async move { stash.bury(&client, ownership, "client_gone").await }.into_actor(self);
+        ctx.spawn(bury.map(|buried, actor, ctx| match buried {
+            Ok(count) => {
+                actor.life.rows.dead = true;
+                if count > 0 {
+                    log::warn!(
+                        "rows of a client that is gone are dead letters count={count} client={}",
+                        actor.client()
+                    );
+                }
+            }
+            Err(err) => {
+                let client = actor.client();
+                log::warn!("rows of a client that is gone were not marked err={err} client={client}");
+                ctx.run_later(BURY_AGAIN, |actor, ctx| {
+                    if actor.life.target == Target::Gone {
+                        actor.bury(ctx);
+                    }
+                });
+            }
         }));
     }
 }

@@ -391,31 +391,4 @@ impl WebhookDeliveryActor {
         };
         ctx.spawn(release.into_actor(self));
     }
-
-    /// The client is gone: what waits for it is dead.
-    pub(super) fn bury(&mut self, ctx: &mut Context<Self>) {
-        let Some(ownership) = self.services.windows.ownership(self.partition) else { return };
-        let (stash, client) = (self.services.stash.clone(), self.client().clone());
-        let bury = async move { stash.bury(&client, ownership, "client_gone").await }.into_actor(self);
-        ctx.spawn(bury.map(|buried, actor, ctx| match buried {
-            Ok(count) => {
-                actor.life.rows.dead = true;
-                if count > 0 {
-                    log::warn!(
-                        "rows of a client that is gone are dead letters count={count} client={}",
-                        actor.client()
-                    );
-                }
-            }
-            Err(err) => {
-                let client = actor.client();
-                log::warn!("rows of a client that is gone were not marked err={err} client={client}");
-                ctx.run_later(RECHECK, |actor, ctx| {
-                    if actor.life.target == Target::Gone {
-                        actor.bury(ctx);
-                    }
-                });
-            }
-        }));
-    }
 }

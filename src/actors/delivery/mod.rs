@@ -318,7 +318,8 @@ impl Actor for WebhookDeliveryActor {
 impl Supervised for WebhookDeliveryActor {
     fn restarting(&mut self, _: &mut Self::Context) {
         // Requests of the old life end here, before the new one sends the same changes again.
-        self.life = Life::new(self.services.clock.now_ms());
+        let stopping = self.life.stopping;
+        self.life = Life { stopping, ..Life::new(self.services.clock.now_ms()) };
         self.inbox.give_back();
     }
 }

@@ -167,6 +167,29 @@ fn stopping_in_order_waits_for_answers_and_repeats_nothing() {
     assert!(world.receiver.book().requests.len() <= 100 + sent);
 }
 
+#[test]
+fn an_actor_that_restarts_while_the_service_stops_sends_nothing_more() {
+    let world = World::new();
+    world.configure("a", Status::Active, "");
+    world.receiver.behave("a", Manner::always(Act::Ok).slow(500, 900));
+    world.life(async |life| {
+        for change in 0..100 {
+            world.change("a", &(change % 40).to_string(), 1);
+        }
+        life.until("some on the wire", || world.receiver.book().open("a") == 32).await;
+        let stopped = life.stop_in_order();
+        let restarted = async {
+            life.pass(Duration::from_millis(100)).await;
+            life.actor("a").unwrap().restart("told to");
+        };
+        futures_util::future::join(stopped, restarted).await;
+        let sent = world.receiver.book().requests.len();
+        life.pass(Duration::from_secs(10)).await;
+        assert_eq!(world.receiver.book().requests.len(), sent);
+    });
+    world.life(async |life| life.rest().await);
+}
+
 /// What an earlier run of the stage would commit belongs to records that the next one has already taken up again.
 #[test]
 fn a_crash_after_a_restart_of_the_ingest_stage_turns_nothing_round() {
