@@ -23,3 +23,4 @@ pub mod ports;
 pub mod runtime;
 pub mod settings;
 pub mod web;
+pub mod workers;

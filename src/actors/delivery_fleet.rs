@@ -13,7 +13,7 @@ use super::config_cache::{ConfigCacheActor, Refresh};
 use super::delivery::{DeliveryServices, Quiesce, Wake, WebhookDeliveryActor};
 use super::inbox::Inbox;
 use super::windows::Unsettled;
-use crate::domain::config::{ClientId, Status};
+use crate::domain::config::ClientId;
 use crate::domain::transfer::partition_of;
 use crate::ports::client_configs::ClientConfigs;
 use crate::ports::stash::Ownership;
@@ -325,12 +325,11 @@ impl Handler<Gone> for DeliveryFleetActor {
         Box::pin(async move {
             let disable = async {
                 let Some(stored) = configs.get(&client).await? else { return Ok(false) };
-                let same = stored.config.is_usable()
-                    && stored.config.delivery.as_ref().is_ok_and(|settings| settings.webhook == webhook);
-                if same {
-                    configs.put(&client, Status::Inactive, stored.value, clock.now_ms()).await?;
+                let same = stored.config.delivery.as_ref().is_ok_and(|settings| settings.webhook == webhook);
+                if !same {
+                    return Ok(false);
                 }
-                Ok::<_, crate::ports::StoreError>(same)
+                configs.deactivate(&stored.config, clock.now_ms()).await
             };
             match disable.await {
                 Ok(true) => {

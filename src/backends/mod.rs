@@ -2,3 +2,11 @@
 
 pub mod embedded;
 pub mod http;
+#[cfg(feature = "cluster")]
+pub mod kafka;
+#[cfg(feature = "cluster")]
+pub mod mongo;
+#[cfg(feature = "cluster")]
+pub mod postgres;
+#[cfg(feature = "cluster")]
+pub mod redis;

@@ -105,6 +105,12 @@ impl ClientConfig {
         self.is_active() && self.delivery.is_ok()
     }
 
+    /// Whether this is the config that was tried: active, of the same version, with the same webhook.
+    pub fn is_still(&self, tried: &Self) -> bool {
+        let webhook = |config: &Self| config.delivery.as_ref().ok().map(|settings| settings.webhook.clone());
+        self.is_active() && self.version == tried.version && webhook(self) == webhook(tried)
+    }
+
     /// Whether this config replaces `other` of the same client: old change events come again, and only a
     /// newer value may replace.
     pub fn is_newer_than(&self, other: &Self) -> bool {

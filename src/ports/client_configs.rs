@@ -27,6 +27,15 @@ pub struct StoredConfig {
     pub value: String,
 }
 
+/// What a replica is told of the configs by the others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ConfigNotice {
+    /// This client's is another one: read it again.
+    Changed(ClientId),
+    /// Notices may have been missed: read all again.
+    Missed,
+}
+
 /// What `put` did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Put {
@@ -55,6 +64,27 @@ pub trait ClientConfigs: Send + Sync {
 
     /// Marks a client's config deleted. `false`: there was none.
     fn delete<'a>(&'a self, client: &'a ClientId, now_ms: i64) -> BoxFuture<'a, StoreResult<bool>>;
+
+    /// Makes a client INACTIVE, if its config is still the one that was tried: ACTIVE, of this version, with this webhook.
+    /// `false`: it is another by now.
+    fn deactivate<'a>(&'a self, tried: &'a ClientConfig, now_ms: i64) -> BoxFuture<'a, StoreResult<bool>>;
+
+    /// Configs of these clients as they are at `as_of_ms` or later: asked before a client is skipped that may have been
+    /// made, or switched on, since the table was read. Those that there are none of are left out. The default is for a store whose every
+    /// change is in the table at once: nothing is newer.
+    fn recheck(
+        &self,
+        clients: Vec<ClientId>,
+        as_of_ms: i64,
+    ) -> BoxFuture<'_, StoreResult<Vec<StoredConfig>>> {
+        let _ = (clients, as_of_ms);
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    /// The next notice of another replica. Cancel-safe. The default is for a store that has one process: none ever comes.
+    fn next_notice(&self) -> BoxFuture<'_, ConfigNotice> {
+        Box::pin(std::future::pending())
+    }
 
     /// A config document changed. Only a newer value replaces (old events come again). Returns the client whose config
     /// is to be read again; `None`: nothing newer, or not a CQRS config.

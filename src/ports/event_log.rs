@@ -1,7 +1,8 @@
 //! The log: change events in, transfers out. The transfer log is the order of everything that is sent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use super::{BoxFuture, StoreResult};
 use crate::domain::change_event::SourceRecord;
@@ -50,6 +51,40 @@ pub struct Lag {
     pub oldest_ms: Option<i64>,
 }
 
+/// Until when requests may be started for the partitions of a consumer, by [`Clock::boot_ms`]. A member of a group that is cut off
+/// knows by this that its partitions may be another's by now.
+///
+/// [`Clock::boot_ms`]: super::clock::Clock::boot_ms
+#[derive(Debug, Clone)]
+pub struct SendPermission(Arc<AtomicI64>);
+
+impl SendPermission {
+    /// Nothing may be started until [`SendPermission::extend`].
+    pub fn none() -> Self {
+        Self(Arc::new(AtomicI64::new(i64::MIN)))
+    }
+
+    /// For a log that has one process: whoever reads it may send.
+    pub fn always() -> Self {
+        Self(Arc::new(AtomicI64::new(i64::MAX)))
+    }
+
+    /// The log proved at `deadline_boot_ms` minus the session time-out that the partitions are ours. Never shortens.
+    pub fn extend(&self, deadline_boot_ms: i64) {
+        self.0.fetch_max(deadline_boot_ms, Ordering::AcqRel);
+    }
+
+    /// The log said that nothing is ours any more.
+    pub fn withdraw(&self) {
+        self.0.store(i64::MIN, Ordering::Release);
+    }
+
+    /// Whether a request may be started now.
+    pub fn allows(&self, now_boot_ms: i64) -> bool {
+        now_boot_ms < self.0.load(Ordering::Acquire)
+    }
+}
+
 /// The log as a whole.
 pub trait EventLog: Send + Sync {
     /// Appends source records: all of them, durable when the future is ready, or none.
@@ -73,6 +108,9 @@ pub trait EventLog: Send + Sync {
         limits: BatchLimits,
     ) -> BoxFuture<'_, StoreResult<Arc<dyn TransferConsumer>>>;
 
+    /// Keeps dead letters that are no part of a batch: of transfers that the stash will never take.
+    fn keep_dead(&self, letters: Vec<DeadLetter>) -> BoxFuture<'_, StoreResult<()>>;
+
     /// Dead letters with an id above `after`, oldest first, at most `limit`.
     fn dead_letters(&self, after: i64, limit: usize) -> BoxFuture<'_, StoreResult<Vec<(i64, DeadLetter)>>>;
 }
@@ -94,12 +132,38 @@ pub trait SourceConsumer: Send + Sync {
     fn lag(&self) -> BoxFuture<'_, StoreResult<Lag>>;
 }
 
+/// Says that a revoked partition is left: nothing of it is sent any more, and what is settled is committed. Dropping it says so too.
+pub struct Left(#[expect(dead_code, reason = "its drop is what tells")] Box<dyn Send>);
+
+impl Left {
+    /// Dropping this drops `guard`, which somebody waits for.
+    pub fn new(guard: impl Send + 'static) -> Self {
+        Self(Box::new(guard))
+    }
+}
+
+impl std::fmt::Debug for Left {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Left")
+    }
+}
+
 /// What happens to a consumer of the transfer log.
 #[derive(Debug)]
 pub enum TransferEvent {
     /// These partitions are ours now, each from its committed offset on. Comes before their first batch. What was ours of them
     /// before begins anew.
     Assigned(BTreeMap<u32, i64>),
+    /// These partitions go to another member of the group: stop sending, wait for what is on the wire, commit what is settled, then
+    /// drop `left`. The other gets them then, or after a time that the log bounds.
+    Revoked {
+        /// Which.
+        partitions: BTreeSet<u32>,
+        /// Held as long as they are still used.
+        left: Left,
+    },
+    /// These partitions are another's already: drop what is in hand, commit nothing.
+    Lost(BTreeSet<u32>),
     /// Records of one partition, in order.
     Batch {
         /// Of which partition.
@@ -122,6 +186,9 @@ pub trait TransferConsumer: Send + Sync {
 
     /// Goes on with a paused partition.
     fn resume(&self, partition: u32);
+
+    /// Until when requests may be started for its partitions.
+    fn permission(&self) -> SendPermission;
 
     /// How far this group is behind.
     fn lag(&self) -> BoxFuture<'_, StoreResult<Lag>>;

@@ -6,6 +6,7 @@ pub mod client_states;
 pub mod clock;
 pub mod event_log;
 pub mod locks;
+pub mod log_registry;
 pub mod stash;
 pub mod webhook_sender;
 

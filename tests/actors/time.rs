@@ -75,4 +75,8 @@ impl Clock for ActorClock {
         assert!(!panics, "a panic of the simulation");
         self.0.now_ms()
     }
+
+    fn boot_ms(&self) -> i64 {
+        self.0.now_ms()
+    }
 }

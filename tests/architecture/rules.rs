@@ -20,9 +20,15 @@ const ROOMS: [(&str, &[&str]); 8] = [
 ];
 
 /// Crates that stay in their rooms: a driver that leaks is a port that is missing.
-const DRIVERS: [(&str, &[&str]); 10] = [
-    ("diesel", &["backends/embedded"]),
-    ("diesel_migrations", &["backends/embedded"]),
+const DRIVERS: [(&str, &[&str]); 16] = [
+    ("diesel", &["backends/embedded", "backends/postgres"]),
+    ("diesel_migrations", &["backends/embedded", "backends/postgres"]),
+    ("diesel_async", &["backends/postgres"]),
+    ("rdkafka", &["backends/kafka"]),
+    ("mongodb", &["backends/mongo"]),
+    ("redis", &["backends/redis"]),
+    ("bullmq", &["workers"]),
+    ("rustix", &["ports/clock"]),
     ("libsqlite3_sys", &["backends/embedded"]),
     ("awc", &["backends/http", "commands"]),
     ("actix_tls", &["backends/http"]),

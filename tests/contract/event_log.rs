@@ -72,7 +72,7 @@ async fn open(stores: &Stores, group: &str) -> Arc<dyn TransferConsumer> {
 async fn batch(consumer: &dyn TransferConsumer) -> (u32, Vec<Arc<Transfer>>) {
     match soon(consumer.next()).await.unwrap() {
         TransferEvent::Batch { partition, transfers } => (partition, transfers),
-        TransferEvent::Assigned(_) => panic!("assigned twice"),
+        other => panic!("{other:?} instead of a batch"),
     }
 }
 

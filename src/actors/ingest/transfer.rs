@@ -1,6 +1,6 @@
 //! The transfer stage: transfer log -> fleet, and commits what is settled.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -102,6 +102,8 @@ impl TransferStage {
             cell.handling("batch");
             match event {
                 Ok(TransferEvent::Assigned(committed)) => self.assigned(committed).await,
+                Ok(TransferEvent::Revoked { partitions, left: _left }) => self.lost(partitions).await,
+                Ok(TransferEvent::Lost(partitions)) => self.lost(partitions).await,
                 Ok(TransferEvent::Batch { partition, transfers }) => {
                     patience.over();
                     let hand_over = self.hand_over(&cell, &consumer, &paused, partition, transfers);
@@ -115,6 +117,13 @@ impl TransferStage {
                     patience.after(&err).await;
                 }
             }
+        }
+    }
+
+    async fn lost(&self, partitions: BTreeSet<u32>) {
+        while self.fleet.send(Lost(partitions.iter().copied().collect())).await.is_err() {
+            log::error!("delivery fleet is gone err=mailbox closed");
+            tokio::time::sleep(LOST_WAIT).await;
         }
     }
 

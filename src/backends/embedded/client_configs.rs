@@ -213,6 +213,24 @@ impl ClientConfigs for SqliteClientConfigs {
         }))
     }
 
+    fn deactivate<'a>(&'a self, tried: &'a ClientConfig, now_ms: i64) -> BoxFuture<'a, StoreResult<bool>> {
+        let tried = tried.clone();
+        Box::pin(self.database.write(move |connection| {
+            let Some(row) = ConfigRow::find(connection, tried.client.as_str())? else { return Ok(false) };
+            if !row.clone().read()?.config.is_still(&tried) {
+                return Ok(false);
+            }
+            let row = ConfigRow {
+                status: status_word(Status::Inactive).to_owned(),
+                version: row.version + 1,
+                updated_at_ms: now_ms,
+                ..row
+            };
+            row.store(connection)?;
+            Ok(true)
+        }))
+    }
+
     fn changed(&self, hint: ConfigHint) -> BoxFuture<'_, StoreResult<Option<ClientId>>> {
         Box::pin(self.database.write(move |connection| apply(connection, hint)))
     }

@@ -8,7 +8,7 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
 
 use crate::domain::client_state::ClientState;
-use crate::domain::config::{ClientId, Status, read_value};
+use crate::domain::config::{ClientConfig, ClientId, Status, read_value};
 use crate::domain::stash::{Backlog, Claim, StashCheck, StashRow};
 use crate::domain::transfer::{DocumentHash, EventId, Sequence, SourcePosition};
 use crate::ports::client_configs::{ClientConfigs, ConfigHint, Put, StoredConfig};
@@ -67,6 +67,10 @@ impl EventLog for FakeLog {
         refuse()
     }
 
+    fn keep_dead(&self, _: Vec<DeadLetter>) -> BoxFuture<'_, StoreResult<()>> {
+        refuse()
+    }
+
     fn dead_letters(&self, after: i64, limit: usize) -> BoxFuture<'_, StoreResult<Vec<(i64, DeadLetter)>>> {
         let letters = self.letters.lock().unwrap();
         done(letters.iter().filter(|(id, _)| *id > after).take(limit).cloned().collect())
@@ -111,6 +115,10 @@ impl ClientConfigs for FakeConfigs {
         config.updated_at_ms = now_ms;
         stored.config = Arc::new(config);
         done(true)
+    }
+
+    fn deactivate<'a>(&'a self, _: &'a ClientConfig, _: i64) -> BoxFuture<'a, StoreResult<bool>> {
+        refuse()
     }
 
     fn changed(&self, _: ConfigHint) -> BoxFuture<'_, StoreResult<Option<ClientId>>> {
@@ -204,5 +212,9 @@ pub(super) struct FixedClock;
 impl Clock for FixedClock {
     fn now_ms(&self) -> i64 {
         1_764_435_600_000
+    }
+
+    fn boot_ms(&self) -> i64 {
+        self.now_ms()
     }
 }

@@ -61,6 +61,19 @@ impl ClientConfigs for MemoryConfigs {
         Box::pin(self.0.write(move |configs| delete(configs, &client)))
     }
 
+    fn deactivate<'a>(&'a self, tried: &'a ClientConfig, now_ms: i64) -> BoxFuture<'a, StoreResult<bool>> {
+        let tried = tried.clone();
+        Box::pin(self.0.write(move |configs| {
+            let Some(stored) = configs.get(&tried.client).filter(|stored| stored.config.is_still(&tried))
+            else {
+                return false;
+            };
+            let value = stored.value.clone();
+            put(configs, &tried.client, Status::Inactive, &value, now_ms);
+            true
+        }))
+    }
+
     fn changed(&self, _: ConfigHint) -> BoxFuture<'_, StoreResult<Option<ClientId>>> {
         Box::pin(async { Ok(None) }) // no source stage runs here
     }

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use dispatcher::domain::transfer::{NewTransfer, Sequence, SourcePosition, Transfer, partition_of};
 use dispatcher::ports::event_log::{
-    BatchLimits, DeadLetter, EventLog, Lag, NewRecord, SourceConsumer, TransferConsumer, TransferEvent,
+    BatchLimits, DeadLetter, EventLog, Lag, NewRecord, SendPermission, SourceConsumer, TransferConsumer,
+    TransferEvent,
 };
 use dispatcher::ports::{BoxFuture, StoreError, StoreResult};
 use tokio::sync::Notify;
@@ -122,6 +123,10 @@ impl EventLog for MemoryLog {
         })
     }
 
+    fn keep_dead(&self, _: Vec<DeadLetter>) -> BoxFuture<'_, StoreResult<()>> {
+        Box::pin(async { no_source() })
+    }
+
     fn dead_letters(&self, _: i64, _: usize) -> BoxFuture<'_, StoreResult<Vec<(i64, DeadLetter)>>> {
         Box::pin(async { no_source() })
     }
@@ -215,6 +220,10 @@ impl TransferConsumer for MemoryConsumer {
     fn resume(&self, partition: u32) {
         self.places.lock().unwrap().paused.remove(&partition);
         self.grown.notify_waiters();
+    }
+
+    fn permission(&self) -> SendPermission {
+        SendPermission::always()
     }
 
     fn lag(&self) -> BoxFuture<'_, StoreResult<Lag>> {

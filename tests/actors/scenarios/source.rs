@@ -9,7 +9,7 @@ use dispatcher::actors::delivery_fleet::ConfigChanged;
 use dispatcher::actors::ingest::source::SourceStage;
 use dispatcher::actors::ingest::{LagProbe, Stage};
 use dispatcher::domain::change_event::{SourceNames, SourceRecord};
-use dispatcher::domain::config::{ClientId, Status};
+use dispatcher::domain::config::{ClientConfig, ClientId, Status};
 use dispatcher::domain::transfer::SourcePosition;
 use dispatcher::metrics::Metrics;
 use dispatcher::ports::client_configs::{ClientConfigs, ConfigHint, Put, StoredConfig};
@@ -110,6 +110,10 @@ impl EventLog for Book {
         panic!("the stage does not ask this")
     }
 
+    fn keep_dead(&self, _: Vec<DeadLetter>) -> BoxFuture<'_, StoreResult<()>> {
+        panic!("the stage does not ask this")
+    }
+
     fn dead_letters(&self, _: i64, _: usize) -> BoxFuture<'_, StoreResult<Vec<(i64, DeadLetter)>>> {
         panic!("the stage does not ask this")
     }
@@ -130,6 +134,10 @@ impl ClientConfigs for Book {
     }
 
     fn delete<'a>(&'a self, _: &'a ClientId, _: i64) -> BoxFuture<'a, StoreResult<bool>> {
+        panic!("the stage does not ask this")
+    }
+
+    fn deactivate<'a>(&'a self, _: &'a ClientConfig, _: i64) -> BoxFuture<'a, StoreResult<bool>> {
         panic!("the stage does not ask this")
     }
 

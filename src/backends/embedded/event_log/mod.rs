@@ -193,6 +193,12 @@ impl EventLog for SqliteEventLog {
         })
     }
 
+    fn keep_dead(&self, letters: Vec<DeadLetter>) -> BoxFuture<'_, StoreResult<()>> {
+        Box::pin(
+            self.shared.database.write(move |connection| store::append_dead_letters(connection, &letters)),
+        )
+    }
+
     fn dead_letters(&self, after: i64, limit: usize) -> BoxFuture<'_, StoreResult<Vec<(i64, DeadLetter)>>> {
         Box::pin(
             self.shared.database.read(move |connection| store::read_dead_letters(connection, after, limit)),

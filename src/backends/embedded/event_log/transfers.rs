@@ -7,7 +7,7 @@ use super::offsets::{self, Stream};
 use super::tail::Found;
 use super::{Shared, closed, store};
 use crate::domain::transfer::Transfer;
-use crate::ports::event_log::{BatchLimits, Lag, TransferConsumer, TransferEvent};
+use crate::ports::event_log::{BatchLimits, Lag, SendPermission, TransferConsumer, TransferEvent};
 use crate::ports::{BoxFuture, StoreResult};
 
 pub(super) struct SqliteTransferConsumer {
@@ -162,6 +162,10 @@ impl TransferConsumer for SqliteTransferConsumer {
     fn resume(&self, partition: u32) {
         self.set_paused(partition, false);
         self.shared.transfers.wake();
+    }
+
+    fn permission(&self) -> SendPermission {
+        SendPermission::always()
     }
 
     fn lag(&self) -> BoxFuture<'_, StoreResult<Lag>> {

@@ -49,7 +49,7 @@ async fn read(consumer: &dyn TransferConsumer, count: usize) -> Vec<Arc<Transfer
     while all.len() < count {
         match consumer.next().await.unwrap() {
             TransferEvent::Batch { transfers, .. } => all.extend(transfers),
-            TransferEvent::Assigned(_) => panic!("assigned twice"),
+            other => panic!("{other:?} instead of a batch"),
         }
     }
     all

@@ -25,6 +25,10 @@ impl Clock for HandClock {
     fn now_ms(&self) -> i64 {
         self.0.load(Ordering::Relaxed)
     }
+
+    fn boot_ms(&self) -> i64 {
+        self.now_ms()
+    }
 }
 
 fn options(folder: &Path) -> EmbeddedOptions {

@@ -1,0 +1,1 @@
+//! The client configs in MongoDB, where the platform keeps them.

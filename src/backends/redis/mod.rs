@@ -1,0 +1,1 @@
+//! What Redis holds: copies for others to see, and notices between replicas. Nothing in it is the truth.

@@ -1,0 +1,1 @@
+//! The worker kit: queues, jobs and schedules that cannot be used wrongly.
