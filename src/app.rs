@@ -26,7 +26,7 @@ use crate::ports::clock::{Clock, SystemClock};
 use crate::ports::event_log::BatchLimits;
 use crate::ports::webhook_sender::SendLimits;
 use crate::runtime::{Arbiters, Kit, RestartPolicy, StopStep};
-use crate::settings::{Settings, SettingsError};
+use crate::settings::{Mode, Settings, SettingsError};
 use crate::web::{self, Readiness, StoreProbe, WebState};
 
 /// How much of the newest records stays in memory, to be handed over without reading the file.
@@ -57,6 +57,10 @@ impl Service {
     /// # Errors
     /// The stores cannot be opened, the port is taken, or a setting turns out to be wrong.
     pub async fn start(settings: Settings) -> anyhow::Result<Self> {
+        if settings.mode == Mode::Cluster {
+            let problem = "cluster mode cannot be run by this version yet";
+            return Err(SettingsError::new("mode", problem).into());
+        }
         let metrics = Metrics::new();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let listener = TcpListener::bind(settings.api.address()).map_err(|err| {
