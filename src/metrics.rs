@@ -42,6 +42,8 @@ pub struct Metrics {
     pub restarts: IntCounterVec,
     /// Errors of stores that were retried, by `store`.
     pub store_errors: IntCounterVec,
+    /// Partitions whose next records were gone before they were read, by `stream`: source, transfer.
+    pub gaps: IntCounterVec,
 }
 
 impl Metrics {
@@ -115,6 +117,7 @@ impl Metrics {
             delivery_actors: gauge("delivery_actors", "Delivery actors alive"),
             restarts: counters("actor_restarts_total", "Restarts of actors", &["kind"]),
             store_errors: counters("store_errors_total", "Errors of stores that were retried", &["store"]),
+            gaps: counters("gaps_total", "Partitions whose next records were gone before they were read", &["stream"]),
             registry,
         }
     }
