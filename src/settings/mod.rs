@@ -22,7 +22,6 @@ use serde::Deserialize;
 pub use cluster::{Kafka, Mongo, Postgres, Queue, Redis, SslMode};
 pub use environment::{Environment, admin_token, unused};
 pub use error::SettingsError;
-pub use kafka_options::KafkaOptions;
 pub use load::Sources;
 
 use crate::backends::http::EgressRule;
