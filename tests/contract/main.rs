@@ -18,6 +18,8 @@ mod services;
 mod stash;
 #[cfg(feature = "cluster")]
 mod state_copies;
+#[cfg(feature = "cluster")]
+mod test_services;
 
 /// Runs every case on a backend: one fresh store a test.
 macro_rules! contract {
