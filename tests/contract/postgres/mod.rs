@@ -3,11 +3,14 @@
 mod fencing;
 mod outages;
 mod plans;
+mod poison;
+mod same_as_embedded;
 mod tls;
 
 use std::sync::Arc;
 
-use dispatcher::backends::postgres::{Postgres, PostgresOptions, TlsMode};
+use dispatcher::backends::postgres::{OpenError, Postgres, PostgresOptions};
+use dispatcher::domain::config::Secret;
 use dispatcher::ports::BoxFuture;
 use tokio::runtime::Handle;
 
@@ -27,7 +30,7 @@ impl PostgresBackend {
     }
 
     async fn postgres(&self) -> Arc<Postgres> {
-        Postgres::open(self.options.clone(), Handle::current()).await.unwrap()
+        open(&self.options).await.unwrap()
     }
 }
 
@@ -52,19 +55,27 @@ impl RegistryBackend for PostgresBackend {
 /// A schema of its own.
 fn options(server: &Service) -> PostgresOptions {
     PostgresOptions {
-        host: server.host().into(),
-        port: server.port(),
-        prefix: services::unique("test-"),
-        tls: TlsMode::Disable,
+        url: Some(Secret::new(server.url())),
+        prefix: services::unique("test_"),
         ..Default::default()
     }
 }
 
+/// The same schema at an address that differs from this one.
+fn at(options: &PostgresOptions, change: impl FnOnce(&mut url::Url)) -> PostgresOptions {
+    let mut url = url::Url::parse(options.url.as_ref().unwrap().expose()).unwrap();
+    change(&mut url);
+    PostgresOptions { url: Some(Secret::new(url.as_str())), ..options.clone() }
+}
+
+async fn open(options: &PostgresOptions) -> Result<Arc<Postgres>, OpenError> {
+    Postgres::open(options.clone(), Handle::current()).await
+}
+
 /// A session of the test's own, which sees the tables of the options.
 async fn client(options: &PostgresOptions) -> tokio_postgres::Client {
-    let mut config = tokio_postgres::Config::new();
-    config.host(&options.host).port(options.port).user("postgres").dbname(&options.database);
-    let (client, connection) = config.connect(tokio_postgres::NoTls).await.unwrap();
+    let url = options.url.as_ref().unwrap().expose();
+    let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
     tokio::spawn(connection);
     client.batch_execute(&format!("SET search_path TO \"{}dispatcher\"", options.prefix)).await.unwrap();
     client

@@ -1,24 +1,18 @@
 //! PostgreSQL away, back, hanging, empty, and not letting us in.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use dispatcher::backends::postgres::{OpenError, Postgres, PostgresOptions};
 use dispatcher::ports::StoreError;
 use tokio::runtime::Handle;
-use tokio::task::spawn_blocking;
 
-use super::{PostgresBackend, client, options};
+use super::{PostgresBackend, at, client, open, options};
 use crate::fixture::soon;
 use crate::services;
 
-async fn open(options: &PostgresOptions) -> Result<Arc<Postgres>, OpenError> {
-    Postgres::open(options.clone(), Handle::current()).await
-}
-
 #[tokio::test]
 async fn it_goes_on_after_postgres_was_killed() {
-    let server = Arc::new(spawn_blocking(services::own_postgres).await.unwrap());
+    let server = services::own_postgres();
     let options = options(&server);
     let postgres = open(&options).await.unwrap();
     let (stash, locks) = (postgres.stash(), postgres.locks());
@@ -26,15 +20,13 @@ async fn it_goes_on_after_postgres_was_killed() {
     let owners = (0..4).map(|partition| stash.take_ownership(1, partition));
     futures_util::future::try_join_all(owners).await.unwrap();
     let lease = locks.acquire("k", 0, 1_000).await.unwrap().unwrap();
-    let killed = Arc::clone(&server);
-    spawn_blocking(move || killed.kill()).await.unwrap();
+    server.kill();
     let began = Instant::now();
     assert!(matches!(stash.take_ownership(1, 3).await, Err(StoreError::Unavailable(_))));
     assert!(matches!(postgres.health().await, Err(StoreError::Unavailable(_))));
     assert!(open(&options).await.err().unwrap().is_transient());
     assert!(began.elapsed() < Duration::from_secs(5), "who waits for an answer is told at once");
-    let started = Arc::clone(&server);
-    spawn_blocking(move || started.start_again()).await.unwrap();
+    server.start_again();
     let back = Instant::now();
     assert_eq!(stash.take_ownership(1, 3).await.unwrap().epoch, 2);
     assert!(locks.renew(&lease, 0, 1_000).await.unwrap().is_some());
@@ -78,11 +70,20 @@ async fn a_caller_that_goes_away_takes_no_session_with_it() {
 #[tokio::test]
 async fn a_database_that_does_not_exist_is_no_outage() {
     let backend = PostgresBackend::new();
-    let missing = PostgresOptions { database: "nowhere".into(), ..backend.options.clone() };
+    let missing = at(&backend.options, |url| url.set_path("nowhere"));
     let error = open(&missing).await.err().unwrap();
     assert!(matches!(&error, OpenError::Rejected(why) if why.contains("nowhere")), "{error}");
-    let nobody = PostgresOptions { user: "nobody-here".into(), ..backend.options.clone() };
-    assert!(matches!(open(&nobody).await, Err(OpenError::Rejected(_))));
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_no_outage() {
+    let server = services::own_with_password(services::Kind::Postgres);
+    let options = options(&server);
+    assert!(open(&options).await.is_ok());
+    let wrong = at(&options, |url| url.set_password(Some("wr0ng")).unwrap());
+    let error = open(&wrong).await.err().unwrap();
+    assert!(matches!(&error, OpenError::Rejected(why) if why.contains("password")), "{error}");
+    assert!(!error.to_string().contains("wr0ng"), "{error}");
 }
 
 #[tokio::test]
@@ -105,9 +106,9 @@ async fn a_schema_that_is_there_needs_no_right_to_create_one() {
         .batch_execute(&format!("CREATE ROLE {role} LOGIN; CREATE SCHEMA \"{schema}\" AUTHORIZATION {role}"))
         .await
         .unwrap();
-    let options = PostgresOptions { user: role, ..backend.options.clone() };
+    let options = at(&backend.options, |url| url.set_username(&role).unwrap());
     assert_eq!(open(&options).await.unwrap().stash().take_ownership(1, 3).await.unwrap().epoch, 1);
-    let elsewhere = PostgresOptions { prefix: services::unique("other-"), ..options };
+    let elsewhere = PostgresOptions { prefix: services::unique("other_"), ..options };
     assert!(
         matches!(open(&elsewhere).await, Err(OpenError::Migrations(why)) if why.contains("permission denied"))
     );

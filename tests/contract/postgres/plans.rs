@@ -3,15 +3,14 @@
 
 use std::sync::Arc;
 
-use dispatcher::backends::postgres::{Postgres, PostgresOptions};
+use dispatcher::backends::postgres::PostgresOptions;
 use dispatcher::domain::delivery::FailureClass;
 use dispatcher::domain::stash::{Claim, NewRow, RowFailure, StashWrite};
 use dispatcher::domain::transfer::{DocumentHash, EventId, Sequence};
 use dispatcher::ports::clock::{Clock as _, SystemClock};
 use dispatcher::ports::stash::{Ownership, Stash, StashBatch};
-use tokio::runtime::Handle;
 
-use super::{client, options};
+use super::{at, client, open, options};
 use crate::fixture::{self, soon, transfer};
 use crate::services;
 
@@ -47,9 +46,10 @@ struct Filled {
 impl Filled {
     async fn new() -> Self {
         let shared = options(services::postgres());
-        let options = PostgresOptions { database: services::unique("plans"), ..shared.clone() };
-        client(&shared).await.batch_execute(&format!("CREATE DATABASE {}", options.database)).await.unwrap();
-        let stash = Postgres::open(options.clone(), Handle::current()).await.unwrap().stash();
+        let database = services::unique("plans");
+        client(&shared).await.batch_execute(&format!("CREATE DATABASE {database}")).await.unwrap();
+        let options = at(&shared, |url| url.set_path(&database));
+        let stash = open(&options).await.unwrap().stash();
         let owner = stash.take_ownership(1, 3).await.unwrap();
         stash.committed(owner, 1_000_000).await.unwrap();
         let observer = client(&options).await;
@@ -61,7 +61,7 @@ impl Filled {
     /// Asks, and checks that at most `bound` entries of indexes were read for it, and no table whole.
     async fn ask<T>(&self, what: &str, bound: i64, question: impl AsyncFnOnce(Arc<dyn Stash>) -> T) -> T {
         let before = read_so_far(&self.observer).await;
-        let postgres = Postgres::open(self.options.clone(), Handle::current()).await.unwrap();
+        let postgres = open(&self.options).await.unwrap();
         let answer = question(postgres.stash()).await;
         drop(postgres);
         self.until_sessions_end().await;

@@ -11,7 +11,6 @@ use super::steps::{Attempt, Step};
 use crate::domain::config::ClientId;
 use crate::domain::stash::{NewRow, RowFailure};
 use crate::domain::transfer::Transfer;
-use crate::ports::StoreResult;
 use crate::ports::stash::Ownership;
 
 /// Rows of one part of `bury`: well below the time that a statement may take.
@@ -80,13 +79,9 @@ async fn insert(connection: &mut AsyncPgConnection, rows: &[&NewRow]) -> JobResu
     fn failures<'a, T>(rows: &[&'a NewRow], value: impl Fn(&'a RowFailure) -> T) -> Vec<Option<T>> {
         column(rows, |row| row.failure.as_ref().map(&value))
     }
-    let clients: Vec<&[u8]> =
-        rows.iter().map(|row| key(row.transfer.client.as_str())).collect::<StoreResult<_>>()?;
-    let events: Vec<&[u8]> =
-        rows.iter().map(|row| key(row.transfer.event_id.as_str())).collect::<StoreResult<_>>()?;
     sql_query(INSERT)
-        .bind::<Array<Binary>, _>(clients)
-        .bind::<Array<Binary>, _>(events)
+        .bind::<Array<Binary>, _>(column(rows, |row| row.transfer.client.as_str().as_bytes()))
+        .bind::<Array<Binary>, _>(column(rows, |row| row.transfer.event_id.as_str().as_bytes()))
         .bind::<Array<Binary>, _>(column(rows, |row| &row.transfer.document_hash.0[..]))
         .bind::<Array<Binary>, _>(column(rows, |row| row.transfer.document.as_bytes()))
         .bind::<Array<BigInt>, _>(column(rows, |row| i64::from(row.transfer.sequence.incarnation)))
