@@ -24,7 +24,7 @@ pub(crate) struct Stores {
     pub(crate) configs: Arc<dyn ClientConfigs>,
     pub(crate) states: Arc<dyn ClientStates>,
     pub(crate) locks: Arc<dyn Locks>,
-    close: BoxFuture<'static, ()>,
+    pub(crate) close: BoxFuture<'static, ()>,
 }
 
 impl Stores {

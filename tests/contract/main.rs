@@ -9,9 +9,13 @@ mod event_log;
 mod fixture;
 mod locks;
 #[cfg(feature = "cluster")]
+mod log_registry;
+#[cfg(feature = "cluster")]
 mod platform;
 #[cfg(feature = "cluster")]
 mod platform_configs;
+#[cfg(feature = "cluster")]
+mod postgres;
 #[cfg(feature = "cluster")]
 #[path = "../services/mod.rs"]
 mod services;
@@ -101,6 +105,54 @@ mod embedded {
             a_lease_that_was_given_back_cannot_be_renewed,
             an_expired_lease_is_taken_over,
             keys_are_independent,
+        ],
+    );
+}
+
+#[cfg(feature = "cluster")]
+mod on_postgres {
+    use crate::postgres::PostgresBackend;
+
+    contract!(
+        PostgresBackend::new(),
+        stash: [
+            stashing_twice_is_one_row,
+            a_row_comes_back_as_it_was,
+            only_rows_below_the_committed_offset_are_drained,
+            rows_of_an_earlier_log_come_first,
+            drained_pages_follow_each_other,
+            an_old_owner_is_fenced,
+            a_batch_is_all_or_nothing,
+            a_drain_lease_is_of_one_owner,
+            an_owner_takes_its_own_lease_over,
+            a_lease_is_given_back_by_who_holds_it,
+            a_lost_lease_cannot_write,
+            check_tells_what_waits,
+            a_failure_counts_and_frees,
+            a_claim_stays_when_the_row_is_stashed_again,
+            a_delivery_supersedes_older_dead_rows_of_its_document,
+            a_dead_row_is_not_drained,
+            burying_leaves_nothing_pending,
+            a_backlog_is_counted,
+            the_next_attempt_is_the_earliest_that_is_set,
+            a_held_document_is_left_out,
+            rows_outlive_a_restart,
+        ],
+        client_states: [a_state_comes_back, states_outlive_a_restart],
+        locks: [
+            a_lease_is_of_one,
+            tokens_rise_with_each_holder,
+            a_lease_that_was_given_back_cannot_be_renewed,
+            an_expired_lease_is_taken_over,
+            keys_are_independent,
+        ],
+        log_registry: [
+            a_log_is_found_once_it_is_registered,
+            a_log_that_was_made_again_is_another,
+            incarnations_rise_over_all_names,
+            the_quickest_replica_registers,
+            it_tells_what_is_committed,
+            a_group_is_new_once,
         ],
     );
 }
