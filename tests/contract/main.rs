@@ -8,6 +8,7 @@ mod clock;
 mod event_log;
 mod fixture;
 mod locks;
+mod log_backend;
 #[cfg(feature = "cluster")]
 #[path = "../services/mod.rs"]
 mod services;
@@ -94,6 +95,37 @@ mod embedded {
             a_lease_that_was_given_back_cannot_be_renewed,
             an_expired_lease_is_taken_over,
             keys_are_independent,
+        ],
+    );
+}
+
+#[cfg(feature = "cluster")]
+mod kafka {
+    use crate::log_backend::KafkaBackend;
+
+    // A second consumer of a group gets nothing as long as the first one has it all: `tests/kafka` has what happens when
+    // partitions change hands.
+    contract!(
+        KafkaBackend::new(),
+        event_log: [
+            appended_records_come_back_in_order,
+            nothing_is_appended_of_an_empty_list,
+            a_batch_keeps_its_limits,
+            a_consumer_waits_for_what_comes,
+            a_dropped_next_loses_nothing,
+            rewind_goes_back_to_the_committed_offset,
+            groups_are_independent,
+            work_is_written_whole,
+            a_commit_that_leaves_out_a_record_is_refused,
+            a_client_has_one_partition_and_its_order,
+            a_transfer_comes_back_as_it_was,
+            transfers_of_all_partitions_get_their_turn,
+            a_paused_partition_waits,
+            an_uncommitted_transfer_comes_again_after_a_restart,
+            an_uncommitted_record_comes_again_after_a_restart,
+            a_restart_keeps_shape_and_goes_on_counting,
+            lag_counts_what_is_not_committed,
+            dead_letters_are_kept_with_their_work,
         ],
     );
 }

@@ -36,7 +36,7 @@ impl KafkaEventLog {
         options: KafkaOptions,
         registry: Arc<dyn LogRegistry>,
         clock: Arc<dyn Clock>,
-        metrics: &Metrics,
+        metrics: Metrics,
     ) -> Result<Self, OpenError> {
         check_names(&options)?;
         let watch = Watch::default();
@@ -74,7 +74,7 @@ impl KafkaEventLog {
             clock,
             admin,
             watch,
-            gaps: Gaps::new(metrics.gaps.clone()),
+            gaps: Gaps::new(metrics.gaps),
             worker,
             new_groups: Mutex::new(HashSet::new()),
             members: watch::Sender::new(()),
