@@ -7,6 +7,8 @@ mod client_states;
 mod clock;
 mod event_log;
 mod fixture;
+#[cfg(feature = "cluster")]
+mod kafka;
 mod locks;
 mod log_backend;
 #[cfg(feature = "cluster")]
@@ -100,10 +102,10 @@ mod embedded {
 }
 
 #[cfg(feature = "cluster")]
-mod kafka {
-    use crate::log_backend::KafkaBackend;
+mod on_kafka {
+    use crate::kafka::KafkaBackend;
 
-    // A second consumer of a group gets nothing as long as the first one has it all: `tests/kafka` has what happens when
+    // A second consumer of a group gets nothing as long as the first one has it all: `kafka` has what happens when
     // partitions change hands.
     contract!(
         KafkaBackend::new(),

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::RDKafkaErrorCode as Code;
@@ -58,8 +59,22 @@ pub(super) fn committed<C: ConsumerContext>(
     if partitions.is_empty() {
         return Ok(BTreeMap::new());
     }
-    let list = list_of(partitions.iter().map(|partition| (partition, Offset::Invalid)))?;
-    offsets_of(&consumer.committed_offsets(list, timeout).map_err(store_error)?)
+    let deadline = Instant::now() + timeout;
+    loop {
+        let list = list_of(partitions.iter().map(|partition| (partition, Offset::Invalid)))?;
+        match consumer.committed_offsets(list, deadline.saturating_duration_since(Instant::now())) {
+            Ok(list) => return offsets_of(&list),
+            // It is found in a moment, or made: the first of a new cluster.
+            Err(err) if err.rdkafka_error_code().is_some_and(is_no_coordinator) && Instant::now() < deadline => {
+                thread::sleep(Duration::from_millis(100));
+            }
+            Err(err) => return Err(store_error(err)),
+        }
+    }
+}
+
+fn is_no_coordinator(code: Code) -> bool {
+    matches!(code, Code::NotCoordinator | Code::CoordinatorNotAvailable | Code::CoordinatorLoadInProgress)
 }
 
 /// A point of a partition that the brokers know.
