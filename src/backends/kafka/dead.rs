@@ -139,7 +139,7 @@ pub(super) fn page(
     if from >= end || limit == 0 {
         return Ok(letters);
     }
-    consumer.assign(&list_of([(&partition, Offset::Offset(from))])?).map_err(store_error)?;
+    consumer.assign(&list_of([(&partition, Offset::Offset(from))]).map_err(store_error)?).map_err(store_error)?;
     let (mut next, mut bytes) = (from, 0);
     while next < end && letters.len() < limit && bytes < PAGE_BYTES {
         match consumer.poll(Duration::from_millis(100)) {

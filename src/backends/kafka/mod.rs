@@ -52,7 +52,7 @@ use crate::ports::event_log::{
     BatchLimits, DeadLetter, EventLog, NewRecord, SourceConsumer, TransferConsumer,
 };
 use crate::ports::log_registry::LogRegistry;
-use crate::ports::{BoxFuture, StoreError, StoreResult};
+use crate::ports::{BoxFuture, StoreResult};
 use crate::domain::transfer::SourcePosition;
 
 /// What librdkafka may fetch ahead for the source stream, and for all partitions of the transfer log together.
@@ -87,14 +87,14 @@ impl KafkaEventLog {
     /// # Errors
     ///
     /// What is wrong, for people.
-    pub async fn health(&self) -> StoreResult<()> {
+    pub async fn health(&self) -> Result<(), String> {
         let admin = Arc::clone(&self.admin);
         let answered = self.worker.run(move || Cluster::ask(admin.inner(), HEALTH_TIMEOUT)).await;
         match answered {
             Ok(_) => self.watch.well(),
-            Err(err) => return Err(self.watch.brokers().map_or(err, StoreError::Unavailable)),
+            Err(err) => return Err(self.watch.brokers().unwrap_or_else(|| err.to_string())),
         }
-        self.watch.stuck().map_or(Ok(()), |stuck| Err(StoreError::Refused(stuck)))
+        self.watch.stuck().map_or(Ok(()), Err)
     }
 
     /// Ends all consumers, and waits until they have left their groups: so others get the partitions at once.

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
-use rdkafka::error::RDKafkaErrorCode as Code;
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode as Code};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
 use super::errors::store_error;
@@ -24,23 +24,23 @@ pub(super) fn partitions_of(list: &TopicPartitionList) -> Vec<Partition> {
 /// A list of partitions, each with its offset.
 pub(super) fn list_of<'a>(
     offsets: impl IntoIterator<Item = (&'a Partition, Offset)>,
-) -> StoreResult<TopicPartitionList> {
+) -> KafkaResult<TopicPartitionList> {
     let mut list = TopicPartitionList::new();
     for ((topic, partition), offset) in offsets {
-        list.add_partition_offset(topic, *partition, offset).map_err(store_error)?;
+        list.add_partition_offset(topic, *partition, offset)?;
     }
     Ok(list)
 }
 
 /// The offsets that a list holds; partitions without one are left out.
-fn offsets_of(list: &TopicPartitionList) -> StoreResult<BTreeMap<Partition, i64>> {
+fn offsets_of(list: &TopicPartitionList) -> KafkaResult<BTreeMap<Partition, i64>> {
     let mut offsets = BTreeMap::new();
     for element in list.elements() {
         match element.error() {
             Ok(()) => {}
             // It was deleted just now.
             Err(err) if err.rdkafka_error_code() == Some(Code::UnknownTopicOrPartition) => continue,
-            Err(err) => return Err(store_error(err)),
+            Err(err) => return Err(err),
         }
         if let Offset::Offset(offset) = element.offset() {
             offsets.insert((Arc::from(element.topic()), element.partition()), offset);
@@ -59,13 +59,21 @@ pub(super) fn committed<C: ConsumerContext>(
     if partitions.is_empty() {
         return Ok(BTreeMap::new());
     }
-    let deadline = Instant::now() + timeout;
-    loop {
+    again_until(Instant::now() + timeout, |left| {
         let list = list_of(partitions.iter().map(|partition| (partition, Offset::Invalid)))?;
-        match consumer.committed_offsets(list, deadline.saturating_duration_since(Instant::now())) {
-            Ok(list) => return offsets_of(&list),
-            // It is found in a moment, or made: the first of a new cluster.
-            Err(err) if err.rdkafka_error_code().is_some_and(is_no_coordinator) && Instant::now() < deadline => {
+        offsets_of(&consumer.committed_offsets(list, left)?)
+    })
+}
+
+/// Asks again while the answer says that the brokers are finding out who is in charge.
+fn again_until<T>(
+    deadline: Instant,
+    mut ask: impl FnMut(Duration) -> Result<T, KafkaError>,
+) -> StoreResult<T> {
+    loop {
+        match ask(deadline.saturating_duration_since(Instant::now())) {
+            Ok(answer) => return Ok(answer),
+            Err(err) if err.rdkafka_error_code().is_some_and(passes) && Instant::now() < deadline => {
                 thread::sleep(Duration::from_millis(100));
             }
             Err(err) => return Err(store_error(err)),
@@ -73,8 +81,16 @@ pub(super) fn committed<C: ConsumerContext>(
     }
 }
 
-fn is_no_coordinator(code: Code) -> bool {
-    matches!(code, Code::NotCoordinator | Code::CoordinatorNotAvailable | Code::CoordinatorLoadInProgress)
+fn passes(code: Code) -> bool {
+    matches!(
+        code,
+        Code::NotCoordinator
+            | Code::CoordinatorNotAvailable
+            | Code::CoordinatorLoadInProgress
+            | Code::NotLeaderForPartition
+            | Code::LeaderNotAvailable
+            | Code::OffsetNotAvailable
+    )
 }
 
 /// A point of a partition that the brokers know.
@@ -104,8 +120,10 @@ pub(super) fn find<C: ConsumerContext>(
         Point::End => Offset::End,
         Point::At(ms) => Offset::Offset(ms.max(0)),
     };
-    let list = list_of(partitions.iter().map(|partition| (partition, time)))?;
-    offsets_of(&consumer.offsets_for_times(list, timeout).map_err(store_error)?)
+    again_until(Instant::now() + timeout, |left| {
+        let list = list_of(partitions.iter().map(|partition| (partition, time)))?;
+        offsets_of(&consumer.offsets_for_times(list, left)?)
+    })
 }
 
 /// Moves these on to where the consumer has come to: behind the last record that was polled, and the ends of transactions after it.

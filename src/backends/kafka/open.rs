@@ -17,7 +17,7 @@ use super::offsets::{self, Partition, Point};
 use super::options::{KafkaOptions, REQUEST_TIMEOUT, owned_option};
 use super::producer::Transactions;
 use super::source::start::is_source;
-use super::topics::{Cluster, Found, OurTopic, ensure};
+use super::topics::{Found, OurTopic, check, ensure};
 use super::watch::Watch;
 use super::worker::Worker;
 use super::KafkaEventLog;
@@ -36,15 +36,13 @@ impl KafkaEventLog {
         options: KafkaOptions,
         registry: Arc<dyn LogRegistry>,
         clock: Arc<dyn Clock>,
-        metrics: Metrics,
+        metrics: &Metrics,
     ) -> Result<Self, OpenError> {
         check_names(&options)?;
         let watch = Watch::default();
         let admin: Arc<AdminClient<Watch>> =
             Arc::new(options.reader().create_with_context(watch.clone()).map_err(open_error)?);
         let worker = Arc::new(Worker::start("kafka-ask")?);
-        let asked = Arc::clone(&admin);
-        let cluster = worker.run(move || Cluster::ask(asked.inner(), REQUEST_TIMEOUT)).await?;
         let known = registry.find(&options.transfer_topic).await?;
         let partitions = known.as_ref().map_or(options.partitions.max(1), |known| known.partitions);
         let topic = OurTopic {
@@ -52,20 +50,23 @@ impl KafkaEventLog {
             partitions: partitions as usize,
             retention: options.retention,
         };
-        let transfers = ensure(&admin, &cluster, &topic).await?;
-        let log = remembered(&options, &*registry, &worker, &watch, known, transfers).await?;
+        let found = ensure(&admin, &worker, &topic).await?;
+        // At once: whoever comes after a crash finds the topic, and cannot know that it is a new one.
+        let log = remembered(&options, &*registry, &worker, &watch, known, found).await?;
+        let transfer_bytes = check(&admin, topic.name).await?;
         let topic = OurTopic::dead_letters(&options.dead_topic);
-        let dead = ensure(&admin, &cluster, &topic).await?;
-        check_partitions(topic.name, dead.partitions, topic.partitions)?;
+        let found = ensure(&admin, &worker, &topic).await?;
+        check_partitions(topic.name, found.partitions, topic.partitions)?;
+        let dead_bytes = check(&admin, topic.name).await?;
         let transactions =
             Transactions::new(options.producer("append"), options.transaction_timeout(), watch.clone());
         Ok(Self {
             destinations: Destinations {
                 transfers: options.transfer_topic.as_str().into(),
                 partitions: log.partitions,
-                transfer_bytes: transfers.max_record_bytes,
+                transfer_bytes,
                 dead: options.dead_topic.as_str().into(),
-                dead_bytes: dead.max_record_bytes,
+                dead_bytes,
             },
             incarnation: log.incarnation,
             appender: Appender::new(Arc::clone(&admin), transactions)?,
@@ -74,7 +75,7 @@ impl KafkaEventLog {
             clock,
             admin,
             watch,
-            gaps: Gaps::new(metrics.gaps),
+            gaps: Gaps::new(metrics.gaps.clone()),
             worker,
             new_groups: Mutex::new(HashSet::new()),
             members: watch::Sender::new(()),
@@ -118,7 +119,7 @@ async fn remembered(
         None => registry.register(topic, partitions, None).await?,
         Some(known) => {
             check_partitions(topic, found.partitions, known.partitions as usize)?;
-            let again = found.created || is_shorter(options, worker, watch, &known).await?;
+            let again = found.is_new || is_shorter(options, worker, watch, &known).await?;
             if again {
                 log::error!(
                     "transfer topic was made again: what was in it is gone topic={topic} incarnation={}",

@@ -1,6 +1,7 @@
 //! Our own topics: made when they are missing, checked when they are there.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication};
@@ -10,6 +11,7 @@ use rdkafka::error::RDKafkaErrorCode as Code;
 use super::errors::{OpenError, classed, store_error};
 use super::options::{MAX_RECORD_BYTES, REQUEST_TIMEOUT};
 use super::watch::Watch;
+use super::worker::Worker;
 use crate::ports::{StoreError, StoreResult};
 
 /// Dead letters are kept as long as dead rows of the stash.
@@ -64,33 +66,35 @@ impl<'a> OurTopic<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) partitions: usize,
-    /// Whether we made it just now.
-    pub(super) created: bool,
-    /// The largest record that it takes.
-    pub(super) max_record_bytes: usize,
+    /// Whether it was not there a moment ago: we made it, or somebody who was quicker.
+    pub(super) is_new: bool,
 }
 
-/// Makes the topic if it is missing, and looks at what it is.
+/// Makes the topic if it is missing.
 pub(super) async fn ensure(
-    admin: &AdminClient<Watch>,
-    cluster: &Cluster,
+    admin: &Arc<AdminClient<Watch>>,
+    worker: &Worker,
     topic: &OurTopic<'_>,
-) -> Result<Found, OpenError> {
-    let (partitions, created) = match cluster.partitions(topic.name) {
-        Some(partitions) => (partitions, false),
-        None => (topic.partitions, create(admin, cluster, topic).await?),
-    };
-    let max_record_bytes = check(admin, topic.name).await?;
-    Ok(Found { partitions, created, max_record_bytes })
+) -> StoreResult<Found> {
+    let mut is_new = false;
+    for _ in 0..ASKED {
+        let client = Arc::clone(admin);
+        let cluster = worker.run(move || Cluster::ask(client.inner(), REQUEST_TIMEOUT)).await?;
+        match cluster.partitions(topic.name) {
+            Some(partitions) => return Ok(Found { partitions, is_new }),
+            None if is_new => tokio::time::sleep(Duration::from_millis(100)).await,
+            None => create(admin, cluster.brokers, topic).await?,
+        }
+        is_new = true;
+    }
+    Err(StoreError::Unavailable(format!("topic {} was created and is not there", topic.name)))
 }
 
-/// `false`: somebody else was quicker.
-async fn create(
-    admin: &AdminClient<Watch>,
-    cluster: &Cluster,
-    topic: &OurTopic<'_>,
-) -> Result<bool, OpenError> {
-    let replicas = cluster.brokers.clamp(1, 3);
+/// A topic that was just made is asked for this often: the brokers tell each other.
+const ASKED: usize = 50;
+
+async fn create(admin: &AdminClient<Watch>, brokers: usize, topic: &OurTopic<'_>) -> StoreResult<()> {
+    let replicas = brokers.clamp(1, 3);
     let (retention, bytes) = (topic.retention.as_millis().to_string(), MAX_RECORD_BYTES.to_string());
     let partitions = i32::try_from(topic.partitions).unwrap_or(i32::MAX);
     let mut new = NewTopic::new(topic.name, partitions, TopicReplication::Fixed(replicas as i32))
@@ -101,11 +105,10 @@ async fn create(
     if replicas == 3 {
         new = new.set("min.insync.replicas", "2");
     }
-    let created = create_topic(admin, &new).await?;
-    if created {
+    if create_topic(admin, &new).await? {
         log::info!("topic created topic={} partitions={partitions} replicas={replicas}", topic.name);
     }
-    Ok(created)
+    Ok(())
 }
 
 /// Makes a source topic that somebody posts to, as the brokers make topics. `false`: it is there.
@@ -130,7 +133,7 @@ async fn create_topic(admin: &AdminClient<Watch>, topic: &NewTopic<'_>) -> Store
 }
 
 /// Looks at the settings of a topic. Returns the largest record that it takes.
-async fn check(admin: &AdminClient<Watch>, topic: &str) -> Result<usize, OpenError> {
+pub(super) async fn check(admin: &AdminClient<Watch>, topic: &str) -> Result<usize, OpenError> {
     let options = AdminOptions::new().request_timeout(Some(REQUEST_TIMEOUT));
     let resource = [ResourceSpecifier::Topic(topic)];
     let answers = admin.describe_configs(&resource, &options).await.map_err(store_error)?;

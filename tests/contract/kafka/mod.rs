@@ -68,7 +68,7 @@ impl KafkaBackend {
     /// One that comes in by another way.
     pub(crate) async fn replica_at(&self, brokers: &str) -> Result<KafkaEventLog, OpenError> {
         let options = KafkaOptions { brokers: brokers.to_owned(), ..self.options.clone() };
-        KafkaEventLog::open(options, self.registry.clone(), Arc::new(SystemClock), self.metrics.clone()).await
+        KafkaEventLog::open(options, self.registry.clone(), Arc::new(SystemClock), &self.metrics).await
     }
 
     pub(super) fn topic(&self, collection: &str) -> String {

@@ -105,7 +105,7 @@ async fn a_record_that_is_none_of_ours_stops_its_partition() {
     assert_eq!(transfers(&*reader, 1).await[0].client, client(&other));
     assert!(quiet(reader.next()).await);
     until("it is said", async || log.health().await.is_err()).await;
-    let said = log.health().await.unwrap_err().to_string();
+    let said = log.health().await.unwrap_err();
     assert!(said.contains(&format!("partition={partition} offset=0")), "{said}");
 }
 

@@ -151,7 +151,7 @@ impl Running {
     fn commit(&mut self, work: &IngestWork) -> StoreResult<()> {
         self.shared.lock().places.check(&work.offsets)?;
         let records = self.destinations.records(work)?;
-        let next = list_of(work.offsets.iter().map(|(partition, next)| (partition, Offset::Offset(*next))))?;
+        let next = list_of(work.offsets.iter().map(|(partition, next)| (partition, Offset::Offset(*next)))).map_err(store_error)?;
         let offsets = self.consumer.group_metadata().map(|member| GroupOffsets { next, member });
         let offsets = offsets.filter(|_| !work.offsets.is_empty());
         let written = self.transactions.write(records, offsets.as_ref());
@@ -181,7 +181,7 @@ impl Running {
 
     /// Reads these partitions, which are ours, from there on. Assigned anew: a partition that librdkafka gave up cannot be sought.
     fn read_from(&mut self, begins: &BTreeMap<Partition, offsets::Begin>) -> StoreResult<()> {
-        let list = list_of(begins.iter().map(|(partition, begin)| (partition, Offset::Offset(begin.from))))?;
+        let list = list_of(begins.iter().map(|(partition, begin)| (partition, Offset::Offset(begin.from)))).map_err(store_error)?;
         member::let_go(&self.consumer, &list).map_err(store_error)?;
         member::take(&self.consumer, &list).map_err(store_error)?;
         self.began(begins);
@@ -218,7 +218,7 @@ impl Running {
         }
         let taken = offsets::begins(&self.consumer, &partitions_of(&list), REQUEST_TIMEOUT).and_then(|begins| {
             let from = begins.iter().map(|(partition, begin)| (partition, Offset::Offset(begin.from)));
-            member::take(&self.consumer, &list_of(from)?).map_err(store_error)?;
+            member::take(&self.consumer, &list_of(from).map_err(store_error)?).map_err(store_error)?;
             Ok(begins)
         });
         match taken {

@@ -51,7 +51,7 @@ pub(in super::super) fn begin_group(
         return Ok(());
     }
     let first = first_offsets(&consumer, &unknown, start)?;
-    let list = list_of(first.iter().map(|(partition, offset)| (partition, Offset::Offset(*offset))))?;
+    let list = list_of(first.iter().map(|(partition, offset)| (partition, Offset::Offset(*offset)))).map_err(store_error)?;
     match consumer.commit(&list, CommitMode::Sync) {
         Ok(()) => {
             log::info!("source group begins start={start:?} partitions={}", first.len());

@@ -223,7 +223,7 @@ impl Running {
             self.open(partition)?;
         }
         let from = begins.iter().map(|(partition, begin)| (partition, Offset::Offset(begin.from)));
-        member::take(&self.consumer, &list_of(from)?).map_err(store_error)?;
+        member::take(&self.consumer, &list_of(from).map_err(store_error)?).map_err(store_error)?;
         for (partition, begin) in &begins {
             self.gaps.say(Stream::Transfer, partition, *begin);
         }
@@ -329,7 +329,7 @@ impl Running {
         let partitions: Vec<Partition> = next.keys().cloned().collect();
         let mut begins = offsets::resume(&self.consumer, &partitions, &next, REQUEST_TIMEOUT)?;
         begins.retain(|_, begin| begin.gap.is_some());
-        let list = list_of(begins.iter().map(|(partition, begin)| (partition, Offset::Offset(begin.from))))?;
+        let list = list_of(begins.iter().map(|(partition, begin)| (partition, Offset::Offset(begin.from)))).map_err(store_error)?;
         member::let_go(&self.consumer, &list).map_err(store_error)?;
         for (partition, begin) in &begins {
             self.open(partition)?;
