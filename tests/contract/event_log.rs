@@ -343,7 +343,8 @@ pub(crate) async fn transfers_of_all_partitions_get_their_turn(backend: &impl Lo
     });
     transfers.push(new_transfer(&quiet.unwrap(), "d", 99));
     ingest(&stores, transfers).await;
-    let log = stores.log.transfers(&stores.group("t"), BatchLimits { records: 1, bytes: 1 << 20 }).await.unwrap();
+    let log =
+        stores.log.transfers(&stores.group("t"), BatchLimits { records: 1, bytes: 1 << 20 }).await.unwrap();
     let TransferEvent::Assigned(_) = soon(log.next()).await.unwrap() else { panic!("not assigned") };
     let first = read_transfers(&*log, 2).await;
     assert!(first.iter().any(|transfer| transfer.source.offset == 99));

@@ -12,9 +12,15 @@ mod kafka;
 mod locks;
 mod log_backend;
 #[cfg(feature = "cluster")]
+mod platform;
+#[cfg(feature = "cluster")]
+mod platform_configs;
+#[cfg(feature = "cluster")]
 #[path = "../services/mod.rs"]
 mod services;
 mod stash;
+#[cfg(feature = "cluster")]
+mod state_copies;
 #[cfg(feature = "cluster")]
 mod test_services;
 
@@ -83,6 +89,7 @@ mod embedded {
         client_configs: [
             put_creates_and_replaces,
             a_deleted_config_is_still_loaded,
+            a_config_is_switched_off_while_it_is_what_was_tried,
             an_older_document_does_not_replace,
             of_undated_documents_the_later_in_the_log_is_newer,
             a_removed_document_deletes_its_client,
@@ -129,6 +136,24 @@ mod on_kafka {
             lag_counts_what_is_not_committed,
             dead_letters_are_kept_with_their_work,
         ],
+    );
+}
+
+/// The configs in MongoDB, and client states with copies in Redis.
+#[cfg(feature = "cluster")]
+mod platform_stores {
+    use crate::platform::PlatformBackend;
+
+    contract!(
+        PlatformBackend::new(),
+        client_configs: [
+            put_creates_and_replaces,
+            a_deleted_config_is_still_loaded,
+            a_config_is_switched_off_while_it_is_what_was_tried,
+            what_is_no_client_config_is_passed_over,
+            configs_outlive_a_restart,
+        ],
+        client_states: [a_state_comes_back, states_outlive_a_restart],
     );
 }
 

@@ -104,7 +104,8 @@ pub(super) enum Point {
     At(i64),
 }
 
-/// Where this point is. Partitions that have no such record are left out.
+/// Where this point is. Partitions that have no such record are left out, and those that cannot be asked while others can: a broker
+/// that is away must not hold up the partitions of the others.
 pub(super) fn find<C: ConsumerContext>(
     consumer: &BaseConsumer<C>,
     partitions: &[Partition],
@@ -120,11 +121,25 @@ pub(super) fn find<C: ConsumerContext>(
         Point::End => Offset::End,
         Point::At(ms) => Offset::Offset(ms.max(0)),
     };
-    again_until(Instant::now() + timeout, |left| {
-        let list = list_of(partitions.iter().map(|partition| (partition, time)))?;
-        offsets_of(&consumer.offsets_for_times(list, left)?)
-    })
+    let asked = |partitions: &[Partition], timeout: Duration| {
+        again_until(Instant::now() + timeout, |left| {
+            let list = list_of(partitions.iter().map(|partition| (partition, time)))?;
+            offsets_of(&consumer.offsets_for_times(list, left)?)
+        })
+    };
+    let all = asked(partitions, timeout);
+    if all.is_ok() || partitions.len() == 1 {
+        return all;
+    }
+    let each: Vec<_> = partitions.iter().map(|one| asked(std::slice::from_ref(one), ALONE)).collect();
+    if each.iter().all(Result::is_err) {
+        return all;
+    }
+    Ok(each.into_iter().flatten().flatten().collect())
 }
+
+/// A partition that is asked alone must answer within this time.
+const ALONE: Duration = Duration::from_millis(500);
 
 /// Moves these on to where the consumer has come to: behind the last record that was polled, and the ends of transactions after it.
 pub(super) fn advance<C: ConsumerContext>(

@@ -8,19 +8,18 @@ use rdkafka::consumer::BaseConsumer;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::KafkaEventLog;
 use super::append::Appender;
-use super::errors::{OpenError, open_error, store_error};
+use super::errors::{OpenError, open_error};
 use super::gaps::Gaps;
 use super::ingest::Destinations;
 use super::member::Member;
 use super::offsets::{self, Partition, Point};
 use super::options::{KafkaOptions, REQUEST_TIMEOUT, owned_option};
 use super::producer::Transactions;
-use super::source::start::is_source;
 use super::topics::{Found, OurTopic, check, ensure};
 use super::watch::Watch;
 use super::worker::Worker;
-use super::KafkaEventLog;
 use crate::metrics::Metrics;
 use crate::ports::StoreResult;
 use crate::ports::clock::Clock;
@@ -69,7 +68,7 @@ impl KafkaEventLog {
                 dead_bytes,
             },
             incarnation: log.incarnation,
-            appender: Appender::new(Arc::clone(&admin), transactions)?,
+            appender: Appender::new(Arc::clone(&admin), options.sources(), transactions)?,
             options,
             registry,
             clock,
@@ -89,9 +88,9 @@ fn check_names(options: &KafkaOptions) -> Result<(), OpenError> {
         return Err(OpenError::Option(format!("{name}: the service sets it itself")));
     }
     for topic in [&options.transfer_topic, &options.dead_topic] {
-        if is_source(topic, &options.source_prefix) {
-            let (topic, prefix) = (topic.clone(), options.source_prefix.clone());
-            return Err(OpenError::SourceTopic { topic, prefix });
+        if options.sources().contains(topic) {
+            let (topic, sources) = (topic.clone(), options.sources().to_string());
+            return Err(OpenError::SourceTopic { topic, sources });
         }
     }
     Ok(())
@@ -159,8 +158,7 @@ async fn is_shorter(
     worker
         .run(move || {
             let reader = Member::new(watch);
-            let consumer: BaseConsumer<Member> =
-                config.create_with_context(reader).map_err(store_error)?;
+            let consumer: BaseConsumer<Member> = config.create_with_context(reader)?;
             let partitions: Vec<Partition> = committed.keys().cloned().collect();
             let ends = offsets::find(&consumer, &partitions, Point::End, REQUEST_TIMEOUT)?;
             Ok(ends.iter().any(|(partition, end)| committed.get(partition).is_some_and(|next| next > end)))

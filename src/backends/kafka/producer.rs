@@ -70,6 +70,7 @@ impl Transactions {
         };
         let failure = match transact(&producer, records, offsets, deadline) {
             Ok(places) => {
+                self.watch.well();
                 self.producer = Some(producer);
                 return Ok(places);
             }
@@ -87,9 +88,8 @@ impl Transactions {
 
     fn connect(&self) -> StoreResult<ThreadedProducer<Reports>> {
         let reports = Reports(self.watch.clone());
-        let producer: ThreadedProducer<Reports> =
-            self.config.create_with_context(reports).map_err(store_error)?;
-        producer.init_transactions(self.timeout).map_err(store_error)?;
+        let producer: ThreadedProducer<Reports> = self.config.create_with_context(reports)?;
+        producer.init_transactions(self.timeout)?;
         Ok(producer)
     }
 }
@@ -162,11 +162,9 @@ fn send(
     record: Outgoing,
     deadline: Instant,
 ) -> StoreResult<()> {
-    let mut base: BaseRecord<'_, [u8], [u8], Box<Ticket>> = BaseRecord::with_opaque_to(
-        &record.topic,
-        Box::new(Ticket { flight: Arc::clone(flight), index }),
-    )
-    .headers(record.headers);
+    let mut base: BaseRecord<'_, [u8], [u8], Box<Ticket>> =
+        BaseRecord::with_opaque_to(&record.topic, Box::new(Ticket { flight: Arc::clone(flight), index }))
+            .headers(record.headers);
     base.partition = record.partition;
     base.key = record.key.as_deref();
     base.payload = record.value.as_deref();
@@ -213,7 +211,8 @@ struct FlightState {
 
 impl Flight {
     fn of(records: usize) -> Self {
-        let state = FlightState { in_air: records, places: vec![(-1, -1); records], failed: None, wants_room: false };
+        let state =
+            FlightState { in_air: records, places: vec![(-1, -1); records], failed: None, wants_room: false };
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 

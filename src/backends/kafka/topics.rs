@@ -9,7 +9,9 @@ use rdkafka::client::Client;
 use rdkafka::error::RDKafkaErrorCode as Code;
 
 use super::errors::{OpenError, classed, store_error};
+use super::offsets::Partition;
 use super::options::{MAX_RECORD_BYTES, REQUEST_TIMEOUT};
+use super::sources::SourceTopics;
 use super::watch::Watch;
 use super::worker::Worker;
 use crate::ports::{StoreError, StoreResult};
@@ -30,7 +32,7 @@ pub(super) struct Cluster {
 impl Cluster {
     /// Asks the brokers; blocks. Of all topics: asking for one may create it.
     pub(super) fn ask(client: &Client<Watch>, timeout: Duration) -> StoreResult<Self> {
-        let metadata = client.fetch_metadata(None, timeout).map_err(store_error)?;
+        let metadata = client.fetch_metadata(None, timeout)?;
         let topics = metadata.topics().iter().filter(|topic| topic.error().is_none());
         Ok(Self {
             topics: topics.map(|topic| (topic.name().to_owned(), topic.partitions().len())).collect(),
@@ -43,9 +45,14 @@ impl Cluster {
         self.topics.get(topic).copied().filter(|partitions| *partitions > 0)
     }
 
-    /// All topics with their partitions.
-    pub(super) fn topics(&self) -> impl Iterator<Item = (&str, usize)> {
-        self.topics.iter().map(|(name, partitions)| (name.as_str(), *partitions))
+    /// The partitions of the source topics that exist.
+    pub(super) fn partitions_of(&self, sources: &SourceTopics) -> Vec<Partition> {
+        let ours = self.topics.iter().filter(|(topic, _)| sources.contains(topic));
+        ours.flat_map(|(topic, partitions)| {
+            let topic: Arc<str> = topic.as_str().into();
+            (0..i32::try_from(*partitions).unwrap_or(0)).map(move |partition| (Arc::clone(&topic), partition))
+        })
+        .collect()
     }
 }
 
@@ -123,7 +130,7 @@ async fn create_topic(admin: &AdminClient<Watch>, topic: &NewTopic<'_>) -> Store
     let options = AdminOptions::new()
         .operation_timeout(Some(REQUEST_TIMEOUT))
         .request_timeout(Some(REQUEST_TIMEOUT + Duration::from_secs(2)));
-    let results = admin.create_topics([topic], &options).await.map_err(store_error)?;
+    let results = admin.create_topics([topic], &options).await?;
     match results.into_iter().next() {
         Some(Ok(_)) => Ok(true),
         Some(Err((_, Code::TopicAlreadyExists))) => Ok(false),
@@ -157,7 +164,9 @@ pub(super) async fn check(admin: &AdminClient<Watch>, topic: &str) -> Result<usi
     let bytes = value("max.message.bytes").and_then(|bytes| bytes.parse().ok());
     let bytes = bytes.unwrap_or(DEFAULT_MAX_MESSAGE_BYTES);
     if bytes < MAX_RECORD_BYTES {
-        log::warn!("topic takes no large records: they become dead letters topic={topic} max.message.bytes={bytes}");
+        log::warn!(
+            "topic takes no large records: they become dead letters topic={topic} max.message.bytes={bytes}"
+        );
     }
     Ok(bytes.min(MAX_RECORD_BYTES))
 }

@@ -51,9 +51,8 @@ async fn a_partition_is_handed_over_when_it_was_left() {
     };
     assert_eq!(partitions.len(), 6);
     // Nobody has them as long as they are in use; what is settled meanwhile is committed.
-    let given = tokio::time::timeout(Duration::from_secs(3), async {
-        while assigned(&*second).await.is_empty() {}
-    });
+    let given =
+        tokio::time::timeout(Duration::from_secs(3), async { while assigned(&*second).await.is_empty() {} });
     assert!(given.await.is_err(), "two have them");
     let mut settled: BTreeMap<u32, i64> = BTreeMap::new();
     for transfer in &all {
@@ -144,8 +143,10 @@ async fn a_member_that_was_cut_off_sends_and_writes_nothing() {
     until("the permission", async || allows(&*log)).await;
 
     proxy.stall();
-    let (source_2, log_2) =
-        (well.source(&backend.group("g"), LIMITS).await.unwrap(), well.transfers(&backend.group("t"), LIMITS).await.unwrap());
+    let (source_2, log_2) = (
+        well.source(&backend.group("g"), LIMITS).await.unwrap(),
+        well.transfers(&backend.group("t"), LIMITS).await.unwrap(),
+    );
     // Before anybody else has them, the one that is cut off may not send any more.
     let mut given = loop {
         let given = assigned(&*log_2).await;
@@ -160,7 +161,8 @@ async fn a_member_that_was_cut_off_sends_and_writes_nothing() {
     let again = read(&*source_2, 1).await;
     assert_eq!(again, records);
     let partition = partition_of(&client("a"), 12);
-    let transfers_of = |change| IngestWork { transfers: vec![new_transfer("a", "d", change)], ..work(&records) };
+    let transfers_of =
+        |change| IngestWork { transfers: vec![new_transfer("a", "d", change)], ..work(&records) };
     source_2.commit(transfers_of(1)).await.unwrap();
     assert_eq!(transfers(&*log_2, 1).await[0].source.offset, 1);
 

@@ -51,6 +51,7 @@ impl KafkaBackend {
             options: BTreeMap::new(),
             transfer_topic: format!("{names}-transfer"),
             dead_topic: format!("{names}-dead"),
+            events_topic: format!("{names}-events"),
             source_prefix: names,
             start: Start::Earliest,
             partitions: 12,
@@ -172,5 +173,7 @@ pub(super) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), waited).await.unwrap_or_else(|_| panic!("not in a minute: {what}"));
+    tokio::time::timeout(Duration::from_secs(60), waited)
+        .await
+        .unwrap_or_else(|_| panic!("not in a minute: {what}"));
 }

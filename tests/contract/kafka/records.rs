@@ -13,7 +13,7 @@ use super::{KafkaBackend, LIMITS, append, quiet, read, record, transfers, until,
 use crate::fixture::{client, new_transfer, soon};
 
 /// Bytes that no compression makes small.
-fn noise(length: usize) -> Bytes {
+pub(super) fn noise(length: usize) -> Bytes {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let next = || {
         state ^= state << 13;

@@ -4,14 +4,16 @@ use std::time::{Duration, Instant};
 
 use dispatcher::backends::kafka::{KafkaOptions, OpenError, Start};
 use dispatcher::domain::config::Secret;
-use dispatcher::domain::transfer::partition_of;
-use dispatcher::ports::event_log::{EventLog, IngestWork};
+use dispatcher::domain::transfer::{NewTransfer, partition_of};
+use dispatcher::ports::StoreError;
+use dispatcher::ports::event_log::{BatchLimits, EventLog, IngestWork, NewRecord};
 use dispatcher::ports::log_registry::LogRegistry;
 use rdkafka::TopicPartitionList;
 use rdkafka::admin::AdminOptions;
 use rdkafka::topic_partition_list::Offset;
 
-use super::{KafkaBackend, LIMITS, append, quiet, read, transfers, until, values, work};
+use super::records::noise;
+use super::{KafkaBackend, LIMITS, append, quiet, read, record, transfers, until, values, work};
 use crate::fixture::{client, new_transfer};
 
 /// The error with which this log does not open.
@@ -38,6 +40,19 @@ async fn a_topic_that_is_made_later_is_read_from_its_beginning() {
     let mut found = read(&*source, 2).await;
     found.sort_by(|a, b| a.value.cmp(&b.value));
     assert_eq!(values(&found), ["1", "2"]);
+}
+
+#[tokio::test]
+async fn events_that_name_no_topic_have_one_and_no_other_is_written() {
+    let backend = KafkaBackend::new();
+    let log = backend.replica().await.unwrap();
+    append(&log, &backend.options.events_topic, &["1"]).await;
+    let source = log.source(&backend.group("g"), LIMITS).await.unwrap();
+    assert_eq!(values(&read(&*source, 1).await), ["1"]);
+    for topic in ["__consumer_offsets", backend.options.transfer_topic.as_str(), "other.db.coll"] {
+        let refused = log.append(vec![record(topic, "2")]).await;
+        assert!(matches!(&refused, Err(StoreError::Refused(why)) if why.contains(topic)), "{refused:?}");
+    }
 }
 
 #[tokio::test]
@@ -71,8 +86,8 @@ async fn names_and_settings_that_cannot_be_are_refused() {
         KafkaOptions { dead_topic: topic.clone(), ..good.clone() },
     ] {
         backend.options = options;
-        let expected = OpenError::SourceTopic { topic: topic.clone(), prefix: good.source_prefix.clone() };
-        assert_eq!(refused(&backend).await, expected);
+        let err = refused(&backend).await;
+        assert!(matches!(&err, OpenError::SourceTopic { topic: found, .. } if *found == topic), "{err}");
     }
     backend.options = good.clone();
     backend.options.options.insert("acks".into(), Secret::new("1"));
@@ -189,6 +204,49 @@ async fn transfers_that_are_gone_are_said_and_passed_over() {
     assert_eq!(transfers(&*reader, 1).await[0].source.offset, 3);
     assert_eq!(backend.gaps("transfer"), 1);
     assert!(quiet(transfers(&*reader, 1)).await);
+}
+
+/// More than is read ahead, so that what is deleted was not read yet.
+#[tokio::test]
+async fn what_goes_while_it_is_read_is_said_and_passed_over() {
+    let backend = KafkaBackend::new();
+    let log = backend.replica().await.unwrap();
+    let topic = backend.topic("coll");
+    for number in 0..60 {
+        let large = NewRecord { value: Some(noise(1 << 20)), ..record(&topic, &number.to_string()) };
+        log.append(vec![large]).await.unwrap();
+    }
+    let few = BatchLimits { records: 1, bytes: 1 << 20 };
+    let source = log.source(&backend.group("g"), few).await.unwrap();
+    let first = read(&*source, 1).await;
+    let last = first[0].position.offset + 2 * 58;
+    delete_before(&backend, &topic, 0, last).await;
+    let mut offsets = Vec::new();
+    while offsets.last() < Some(&last) {
+        offsets.extend(read(&*source, 1).await.iter().map(|record| record.position.offset));
+    }
+    assert!(offsets.is_sorted_by(|a, b| a < b) && offsets.contains(&last), "{offsets:?}");
+    assert!(offsets.len() < 55, "all was read ahead");
+    assert_eq!(backend.gaps("source"), 1);
+    log.close().await;
+
+    let log = backend.replica().await.unwrap();
+    let source = log.source(&backend.group("g"), LIMITS).await.unwrap();
+    let records = read(&*source, 1).await;
+    let partition = partition_of(&client("a"), 12);
+    let body = noise(1 << 20);
+    let large = |change| NewTransfer { body: body.clone(), ..new_transfer("a", "d", change) };
+    source.commit(IngestWork { transfers: (0..20).map(large).collect(), ..work(&records) }).await.unwrap();
+    let reader = log.transfers(&backend.group("t"), few).await.unwrap();
+    assert_eq!(transfers(&*reader, 1).await[0].source.offset, 0);
+    delete_before(&backend, &backend.options.transfer_topic, partition as i32, 19).await;
+    let mut changes = Vec::new();
+    while changes.last() != Some(&19) {
+        changes.extend(transfers(&*reader, 1).await.iter().map(|transfer| transfer.source.offset));
+    }
+    assert!(changes.is_sorted_by(|a, b| a < b) && changes.len() < 19, "{changes:?}");
+    assert_eq!(backend.gaps("transfer"), 1);
+    reader.commit([(partition, 20)].into()).await.unwrap();
 }
 
 async fn delete_before(backend: &KafkaBackend, topic: &str, partition: i32, offset: i64) {

@@ -6,14 +6,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 use rdkafka::message::{BorrowedMessage, Headers, Message};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
-use rdkafka::ClientConfig;
 use tokio_util::sync::CancellationToken;
 
-use super::super::errors::store_error;
 use super::super::filling::Filling;
 use super::super::gaps::{Gaps, Stream};
 use super::super::ingest::Destinations;
@@ -37,8 +36,8 @@ const STALLED: Duration = Duration::from_secs(1);
 /// Reads the source stream for a [`KafkaSourceConsumer`].
 pub(in super::super) struct Reader {
     pub(in super::super) config: ClientConfig,
-    /// `^<prefix>\..*`
-    pub(in super::super) subscription: String,
+    /// Patterns of the topics to read.
+    pub(in super::super) subscription: [String; 2],
     pub(in super::super) member: Member,
     pub(in super::super) limits: BatchLimits,
     pub(in super::super) destinations: Destinations,
@@ -55,9 +54,8 @@ impl Reader {
         let (asks, asked) = mpsc::channel();
         let shared = Arc::new(Shared::default());
         let closing = Closing(Arc::clone(&shared));
-        let mut consumer: BaseConsumer<Member> =
-            self.config.create_with_context(self.member.clone()).map_err(store_error)?;
-        consumer.subscribe(&[&self.subscription]).map_err(store_error)?;
+        let mut consumer: BaseConsumer<Member> = self.config.create_with_context(self.member.clone())?;
+        consumer.subscribe(&self.subscription.each_ref().map(String::as_str))?;
         let thread = thread::Builder::new()
             .name("kafka-source".to_owned())
             .spawn(move || {
@@ -81,6 +79,7 @@ impl Reader {
                     assigning: None,
                     out_of_range: false,
                     ask_again: Instant::now(),
+                    topic: "".into(),
                 }
                 .run();
             })
@@ -121,6 +120,8 @@ struct Running {
     out_of_range: bool,
     /// Not before this time the brokers are asked again for what they did not answer.
     ask_again: Instant,
+    /// Of the last record.
+    topic: Arc<str>,
 }
 
 impl Running {
@@ -151,7 +152,7 @@ impl Running {
     fn commit(&mut self, work: &IngestWork) -> StoreResult<()> {
         self.shared.lock().places.check(&work.offsets)?;
         let records = self.destinations.records(work)?;
-        let next = list_of(work.offsets.iter().map(|(partition, next)| (partition, Offset::Offset(*next)))).map_err(store_error)?;
+        let next = list_of(work.offsets.iter().map(|(partition, next)| (partition, Offset::Offset(*next))))?;
         let offsets = self.consumer.group_metadata().map(|member| GroupOffsets { next, member });
         let offsets = offsets.filter(|_| !work.offsets.is_empty());
         let written = self.transactions.write(records, offsets.as_ref());
@@ -181,9 +182,9 @@ impl Running {
 
     /// Reads these partitions, which are ours, from there on. Assigned anew: a partition that librdkafka gave up cannot be sought.
     fn read_from(&mut self, begins: &BTreeMap<Partition, offsets::Begin>) -> StoreResult<()> {
-        let list = list_of(begins.iter().map(|(partition, begin)| (partition, Offset::Offset(begin.from)))).map_err(store_error)?;
-        member::let_go(&self.consumer, &list).map_err(store_error)?;
-        member::take(&self.consumer, &list).map_err(store_error)?;
+        let list = list_of(begins.iter().map(|(partition, begin)| (partition, Offset::Offset(begin.from))))?;
+        member::let_go(&self.consumer, &list)?;
+        member::take(&self.consumer, &list)?;
         self.began(begins);
         Ok(())
     }
@@ -216,11 +217,12 @@ impl Running {
             self.assigning = Some(list);
             return;
         }
-        let taken = offsets::begins(&self.consumer, &partitions_of(&list), REQUEST_TIMEOUT).and_then(|begins| {
-            let from = begins.iter().map(|(partition, begin)| (partition, Offset::Offset(begin.from)));
-            member::take(&self.consumer, &list_of(from).map_err(store_error)?).map_err(store_error)?;
-            Ok(begins)
-        });
+        let taken =
+            offsets::begins(&self.consumer, &partitions_of(&list), REQUEST_TIMEOUT).and_then(|begins| {
+                let from = begins.iter().map(|(partition, begin)| (partition, Offset::Offset(begin.from)));
+                member::take(&self.consumer, &list_of(from)?)?;
+                Ok(begins)
+            });
         match taken {
             Ok(begins) => self.began(&begins),
             Err(err) => {
@@ -251,9 +253,10 @@ impl Running {
         }
         let next = self.positions();
         let partitions: Vec<Partition> = next.keys().cloned().collect();
-        let mended = offsets::resume(&self.consumer, &partitions, &next, REQUEST_TIMEOUT).and_then(|begins| {
-            self.read_from(&begins.into_iter().filter(|(_, begin)| begin.gap.is_some()).collect())
-        });
+        let mended =
+            offsets::resume(&self.consumer, &partitions, &next, REQUEST_TIMEOUT).and_then(|begins| {
+                self.read_from(&begins.into_iter().filter(|(_, begin)| begin.gap.is_some()).collect())
+            });
         match mended {
             Ok(()) => self.out_of_range = false,
             Err(err) => {
@@ -292,7 +295,7 @@ impl Running {
                     wait = Duration::ZERO;
                     found = true;
                     if !self.astray {
-                        let record = record(&message);
+                        let record = record(&message, &mut self.topic);
                         self.filling.push(weight(&record), record);
                     }
                 }
@@ -325,7 +328,7 @@ impl Running {
             self.paused = self.consumer.assignment().ok().filter(|list| self.consumer.pause(list).is_ok());
         }
         if let Some(Ok(message)) = self.consumer.poll(Duration::ZERO) {
-            let record = record(&message);
+            let record = record(&message, &mut self.topic);
             self.filling.push(weight(&record), record);
             // Of a partition that was not ours when the others were paused.
             self.paused = None;
@@ -356,12 +359,16 @@ impl Running {
     }
 }
 
-fn record(message: &BorrowedMessage<'_>) -> SourceRecord {
+/// `last` is the topic of the record before: mostly the same.
+fn record(message: &BorrowedMessage<'_>, last: &mut Arc<str>) -> SourceRecord {
+    if **last != *message.topic() {
+        *last = message.topic().into();
+    }
     let copied = |bytes: Option<&[u8]>| bytes.map(Bytes::copy_from_slice);
     let headers = message.headers().into_iter().flat_map(Headers::iter);
     SourceRecord {
         position: SourcePosition {
-            topic: message.topic().into(),
+            topic: Arc::clone(last),
             partition: message.partition(),
             offset: message.offset(),
         },

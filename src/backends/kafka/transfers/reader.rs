@@ -56,8 +56,7 @@ impl Reader {
     pub(in super::super) fn start(self) -> StoreResult<KafkaTransferConsumer> {
         let shared = Arc::new(Shared::new());
         let closing = Closing(Arc::clone(&shared));
-        let mut consumer: BaseConsumer<Member> =
-            self.config.create_with_context(self.member.clone()).map_err(store_error)?;
+        let mut consumer: BaseConsumer<Member> = self.config.create_with_context(self.member.clone())?;
         let reader: Arc<std::sync::OnceLock<Thread>> = Arc::default();
         let wakes = Arc::clone(&reader);
         consumer.set_nonempty_callback(move || {
@@ -65,7 +64,7 @@ impl Reader {
                 reader.unpark();
             }
         });
-        consumer.subscribe(&[&self.topic]).map_err(store_error)?;
+        consumer.subscribe(&[&self.topic])?;
         let consumer = Arc::new(consumer);
         let committer = Committer::start(
             Arc::clone(&shared),
@@ -202,7 +201,8 @@ impl Running {
     fn assign(&mut self, list: TopicPartitionList) {
         match self.take(&list) {
             Ok(begins) => {
-                let committed = begins.iter().map(|(partition, begin)| (number(partition), begin.from)).collect();
+                let committed =
+                    begins.iter().map(|(partition, begin)| (number(partition), begin.from)).collect();
                 self.shared.lock().places.assign(committed);
                 self.shared.changed.notify_waiters();
                 self.committer.prove();
@@ -223,7 +223,7 @@ impl Running {
             self.open(partition)?;
         }
         let from = begins.iter().map(|(partition, begin)| (partition, Offset::Offset(begin.from)));
-        member::take(&self.consumer, &list_of(from).map_err(store_error)?).map_err(store_error)?;
+        member::take(&self.consumer, &list_of(from)?)?;
         for (partition, begin) in &begins {
             self.gaps.say(Stream::Transfer, partition, *begin);
         }
@@ -233,7 +233,8 @@ impl Running {
     /// Gives a partition a queue of its own, before anything of it comes.
     fn open(&mut self, partition: &Partition) -> StoreResult<()> {
         let queue = self.consumer.split_partition_queue(&partition.0, partition.1);
-        let mut records = queue.ok_or_else(|| StoreError::Unavailable("a partition is not known yet".to_owned()))?;
+        let mut records =
+            queue.ok_or_else(|| StoreError::Unavailable("a partition is not known yet".to_owned()))?;
         let reader = thread::current();
         records.set_nonempty_callback(move || reader.unpark());
         let queue = Queue { records, filling: Filling::new(self.limits), stuck: false };
@@ -249,8 +250,7 @@ impl Running {
         let partitions: BTreeSet<u32> =
             partitions_of(&list).iter().map(number).filter(|partition| all.contains_key(partition)).collect();
         let left = Arc::new(AtomicBool::new(false));
-        let leaving =
-            Leaving { list, partitions, left: Arc::clone(&left), until: Instant::now() + LEAVING };
+        let leaving = Leaving { list, partitions, left: Arc::clone(&left), until: Instant::now() + LEAVING };
         if leaving.partitions.is_empty() {
             return self.let_go(&leaving);
         }
@@ -274,7 +274,10 @@ impl Running {
         });
         let Some(leaving) = done else { return false };
         if !leaving.left.load(Ordering::Acquire) {
-            log::warn!("revoked partitions are let go although they are in use partitions={:?}", leaving.partitions);
+            log::warn!(
+                "revoked partitions are let go although they are in use partitions={:?}",
+                leaving.partitions
+            );
         }
         self.let_go(&leaving);
         true
@@ -329,8 +332,8 @@ impl Running {
         let partitions: Vec<Partition> = next.keys().cloned().collect();
         let mut begins = offsets::resume(&self.consumer, &partitions, &next, REQUEST_TIMEOUT)?;
         begins.retain(|_, begin| begin.gap.is_some());
-        let list = list_of(begins.iter().map(|(partition, begin)| (partition, Offset::Offset(begin.from)))).map_err(store_error)?;
-        member::let_go(&self.consumer, &list).map_err(store_error)?;
+        let list = list_of(begins.iter().map(|(partition, begin)| (partition, Offset::Offset(begin.from))))?;
+        member::let_go(&self.consumer, &list)?;
         for (partition, begin) in &begins {
             self.open(partition)?;
             self.gaps.say(Stream::Transfer, partition, *begin);
