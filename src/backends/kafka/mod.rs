@@ -27,9 +27,6 @@ mod transfers;
 mod watch;
 mod worker;
 
-#[cfg(test)]
-mod tests;
-
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

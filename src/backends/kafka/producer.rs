@@ -1,5 +1,8 @@
 //! Writes transactions: records, and the offsets of a group with them.
 
+#[cfg(test)]
+mod bench;
+
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
