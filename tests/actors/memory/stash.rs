@@ -272,9 +272,10 @@ impl Stash for MemoryStash {
         documents: Vec<DocumentHash>,
         events: Vec<EventId>,
     ) -> BoxFuture<'a, StoreResult<StashCheck>> {
+        let client = client.clone();
         Box::pin(self.0.read(move |stash| {
             let mut check = StashCheck::default();
-            for row in stash.rows_of(client) {
+            for row in stash.rows_of(&client) {
                 let document = row.transfer.document_hash;
                 if documents.contains(&document) {
                     match row.state {
@@ -323,11 +324,13 @@ impl Stash for MemoryStash {
         limit: usize,
         bytes: usize,
     ) -> BoxFuture<'a, StoreResult<Vec<StashRow>>> {
-        Box::pin(self.0.read(move |stash| stash.drainable(client, after, held, limit, bytes)))
+        let client = client.clone();
+        Box::pin(self.0.read(move |stash| stash.drainable(&client, after, held, limit, bytes)))
     }
 
     fn backlog<'a>(&'a self, client: &'a ClientId) -> BoxFuture<'a, StoreResult<Backlog>> {
-        Box::pin(self.0.read(|stash| stash.backlog(client)))
+        let client = client.clone();
+        Box::pin(self.0.read(move |stash| stash.backlog(&client)))
     }
 
     fn backlogs(&self) -> BoxFuture<'_, StoreResult<Vec<(ClientId, Backlog)>>> {
