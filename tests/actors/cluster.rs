@@ -128,6 +128,7 @@ impl<'w> Cluster<'w> {
                 link: own_link,
                 clock: clock.clone(),
                 sim: world.clock.clone(),
+                asks_permission: world.choices.asks_permission,
             };
             let senders = world.receiver.new_life().watched(server, may_send);
             let ports = Ports { log: Arc::new(log), senders: Arc::new(senders), clock, notices: told };

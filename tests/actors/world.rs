@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use crate::memory::Medium;
 use crate::memory::configs::{self, Configs, MemoryConfigs, Notices};
 use crate::memory::log::{LogData, MemoryLog};
-use crate::memory::stash::{MemoryStash, StashData};
+use crate::memory::stash::{MemoryStash, Rules, StashData};
 use crate::memory::states::MemoryStates;
 use crate::oracle::{self, Ledger, Routed};
 use crate::receiver::Receiver;
@@ -41,6 +41,9 @@ pub(crate) struct Choices {
     pub(crate) memory_bytes: usize,
     pub(crate) batch: usize,
     pub(crate) partitions: u32,
+    /// What holds the order: without one of them it breaks.
+    pub(crate) rules: Rules,
+    pub(crate) asks_permission: bool,
 }
 
 impl Default for Choices {
@@ -58,6 +61,8 @@ impl Default for Choices {
             memory_bytes: 64 << 20,
             batch: 100,
             partitions: 2,
+            rules: Rules::default(),
+            asks_permission: true,
         }
     }
 }
@@ -82,9 +87,10 @@ impl World {
         fastrand::seed(seed);
         let clock = Arc::new(SimClock::new());
         let partitions = choices.partitions;
+        let stash = StashData::with(choices.rules);
         Self {
             choices,
-            stash: Medium::new("stash", clock.clone(), seed ^ 1, StashData::default()),
+            stash: Medium::new("stash", clock.clone(), seed ^ 1, stash),
             states: Medium::new("states", clock.clone(), seed ^ 2, HashMap::new()),
             configs: Medium::new("configs", clock.clone(), seed ^ 3, Configs::new()),
             log: Arc::new(MemoryLog::new(Medium::new(
@@ -184,7 +190,8 @@ impl World {
 
     /// What is wrong with the history so far.
     pub(crate) fn judge(&self) -> Vec<String> {
-        oracle::judge(&self.ledger.lock().unwrap(), &self.receiver.book(), &self.stash.data())
+        let dead = self.log.medium.data().dead.clone();
+        oracle::judge(&self.ledger.lock().unwrap(), &self.receiver.book(), &self.stash.data(), &dead)
     }
 
     /// The rows of a client: number of the change, state.

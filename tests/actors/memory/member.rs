@@ -70,6 +70,8 @@ pub(crate) struct MemberLog {
     pub(crate) link: Arc<Link>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) sim: Arc<SimClock>,
+    /// Without it requests go out whoever has the partition.
+    pub(crate) asks_permission: bool,
 }
 
 impl EventLog for MemberLog {
@@ -101,6 +103,7 @@ impl EventLog for MemberLog {
             clock: self.clock.clone(),
             sim: self.sim.clone(),
             permission: SendPermission::none(),
+            asks_permission: self.asks_permission,
             local: Mutex::default(),
             happened: Notify::new(),
             hurry: Notify::new(),
@@ -126,6 +129,7 @@ struct Shared {
     clock: Arc<dyn Clock>,
     sim: Arc<SimClock>,
     permission: SendPermission,
+    asks_permission: bool,
     local: Mutex<Local>,
     happened: Notify,
     hurry: Notify,
@@ -387,7 +391,7 @@ impl TransferConsumer for Consumer {
     }
 
     fn permission(&self) -> SendPermission {
-        self.shared.permission.clone()
+        if self.shared.asks_permission { self.shared.permission.clone() } else { SendPermission::always() }
     }
 
     fn lag(&self) -> BoxFuture<'_, StoreResult<Lag>> {
