@@ -6,6 +6,8 @@ mod environment;
 mod error;
 mod kafka_options;
 mod load;
+#[cfg(feature = "cluster")]
+mod stores;
 mod values;
 
 #[cfg(test)]
