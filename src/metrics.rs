@@ -30,6 +30,8 @@ pub struct Metrics {
     /// Payloads that went into the stash, by `reason`: failed, behind (an older one waits), spilled (queue full),
     /// slow (insurance), disabled, config_invalid, actor_failed (its delivery actor broke too often).
     pub stashed: IntCounterVec,
+    /// Payloads that the stash will never take: each is a dead letter of the log.
+    pub stash_refused: IntCounter,
     /// Rows of the stash, by `state`.
     pub stash_rows: IntGaugeVec,
     /// Age of the oldest change that waits in the stash, by its `ts_ms`, in seconds; 0 when none does.
@@ -114,6 +116,7 @@ impl Metrics {
             queued: gauge("queued", "Transfers in memory that wait for their turn"),
             queued_bytes: gauge("queued_bytes", "Bytes of the transfers in memory"),
             stashed: counters("stashed_total", "Payloads that went into the stash", &["reason"]),
+            stash_refused: counter("stash_refused_total", "Payloads that the stash will never take"),
             stash_rows: gauges("stash_rows", "Rows of the stash", &["state"]),
             oldest_waiting_seconds,
             lag: gauges("lag", "Records that are not committed", &["stream"]),
