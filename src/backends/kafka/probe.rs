@@ -230,19 +230,15 @@ fn count(check: &'static str, found: usize, expected: u32, findings: &mut Findin
 
 async fn membership(admin: &Arc<AdminClient<Watch>>, group: &str, findings: &mut Findings) {
     let (asked, name) = (Arc::clone(admin), group.to_owned());
-    let listed = blocking(move || asked.inner().fetch_group_list(Some(&name), ANSWER_WITHIN)).await;
-    match listed {
-        Ok(list) => {
-            let found = list.groups().iter().find(|found| found.name() == group && !found.state().is_empty());
-            let found = match found {
-                Some(found) => format!("{group}: {}, {} members", found.state(), found.members().len()),
-                None => format!("{group}: not there yet"),
-            };
-            findings.ok("group", found);
-        }
-        Err(err) => {
-            findings.fault("group", format!("{group}: {err}"), "allow Read and Describe on the group")
-        }
+    let listed = blocking(move || {
+        let list = asked.inner().fetch_group_list(Some(&name), ANSWER_WITHIN)?;
+        let found = list.groups().iter().find(|found| found.name() == name && !found.state().is_empty());
+        Ok(found.map(|found| (found.state().to_owned(), found.members().len())))
+    });
+    match listed.await {
+        Ok(Some((state, members))) => findings.ok("group", format!("{group}: {state}, {members} members")),
+        Ok(None) => findings.ok("group", format!("{group}: not there yet")),
+        Err(err) => findings.fault("group", format!("{group}: {err}"), "allow Read and Describe on the group"),
     }
 }
 
