@@ -81,7 +81,7 @@ impl ActorTree {
             ),
             partitions: stores.log.partitions(),
             senders,
-            clock,
+            clock: clock.clone(),
             limits: delivery_limits(settings),
             metrics: metrics.clone(),
         });
@@ -90,9 +90,9 @@ impl ActorTree {
             DeliveryFleetActor::new(cell, fleet_kit, fleet_arbiters, services, configs)
         });
         let (configs, changes) = (stores.configs.clone(), fleet.addr.clone().recipient());
-        let (clock, cache_metrics) = (stores.clock.clone(), metrics.clone());
+        let (cache_clock, cache_metrics) = (clock.clone(), metrics.clone());
         let config_cache = supervise(kit, &arbiter, "config-cache", "", move |cell| {
-            ConfigCacheActor::new(cell, configs, table_writer, changes, clock, cache_metrics)
+            ConfigCacheActor::new(cell, configs, table_writer, changes, cache_clock, cache_metrics)
         });
         fleet.addr.do_send(Introduce(config_cache.addr.clone()));
 
@@ -131,7 +131,7 @@ impl ActorTree {
             configs: stores.configs.clone(),
             table,
             config_cache: config_cache.addr.clone(),
-            clock: stores.clock.clone(),
+            clock,
             metrics: metrics.clone(),
             lag: source_lag.clone(),
             stop,

@@ -45,12 +45,12 @@ pub(super) async fn open(
     .await?;
     let options = settings.kafka_options();
     let kafka = until_there("kafka", startup, async || {
-        KafkaEventLog::open(options.clone(), postgres.registry(), clock.clone(), metrics.clone())
-            .await
-            .map_err(|err| match err {
+        KafkaEventLog::open(options.clone(), postgres.registry(), clock.clone(), metrics).await.map_err(
+            |err| match err {
                 kafka::OpenError::Unavailable(why) => NotOpen::Away(why),
                 other => NotOpen::Wrong(anyhow::Error::new(other).context("kafka")),
-            })
+            },
+        )
     })
     .await?;
     let kafka = Arc::new(kafka);
@@ -76,7 +76,7 @@ fn probes(
     vec![
         probe("kafka", move || {
             let kafka = kafka.clone();
-            Box::pin(async move { kafka.health().await })
+            Box::pin(async move { kafka.health().await.map_err(StoreError::Unavailable) })
         }),
         probe("mongo", move || {
             let mongo = mongo.clone();
