@@ -123,7 +123,11 @@ impl Metrics {
             delivery_actors: gauge("delivery_actors", "Delivery actors alive"),
             restarts: counters("actor_restarts_total", "Restarts of actors", &["kind"]),
             store_errors: counters("store_errors_total", "Errors of stores that were retried", &["store"]),
-            gaps: counters("gaps_total", "Partitions whose next records were gone before they were read", &["stream"]),
+            gaps: counters(
+                "gaps_total",
+                "Partitions whose next records were gone before they were read",
+                &["stream"],
+            ),
             copies_dropped: counters(
                 "copies_dropped_total",
                 "Copies for Redis that were dropped because it was away",
