@@ -16,10 +16,8 @@ fn check(environment: &[(String, String)], arguments: &[&str]) -> Output {
 }
 
 fn embedded(data: &Path, port: u16) -> Vec<(String, String)> {
-    let variables = [
-        ("DISPATCHER_DATA_DIR", data.display().to_string()),
-        ("DISPATCHER_API_PORT", port.to_string()),
-    ];
+    let variables =
+        [("DISPATCHER_DATA_DIR", data.display().to_string()), ("DISPATCHER_API_PORT", port.to_string())];
     variables.map(|(name, value)| (name.to_owned(), value)).to_vec()
 }
 
@@ -32,7 +30,11 @@ fn findings(output: &Output) -> Vec<Value> {
 fn outcome(findings: &[Value], dependency: &str, check: &str) -> String {
     let of_it = findings.iter().filter(|found| found["dependency"] == dependency && found["check"] == check);
     let outcomes: Vec<&str> = of_it.filter_map(|found| found["outcome"].as_str()).collect();
-    ["fault", "warning", "ok"].into_iter().find(|outcome| outcomes.contains(outcome)).unwrap_or("none").to_owned()
+    ["fault", "warning", "ok"]
+        .into_iter()
+        .find(|outcome| outcomes.contains(outcome))
+        .unwrap_or("none")
+        .to_owned()
 }
 
 #[test]
@@ -131,14 +133,21 @@ mod cluster {
         );
         let begin = Instant::now();
         let output = check(&environment, &["--json"]);
-        assert!(begin.elapsed() < Duration::from_secs(15), "side by side, each bounded: {:?}", begin.elapsed());
+        assert!(
+            begin.elapsed() < Duration::from_secs(15),
+            "side by side, each bounded: {:?}",
+            begin.elapsed()
+        );
         assert_eq!(output.status.code(), Some(1));
         let findings = findings(&output);
         for dependency in ["kafka", "redis", "mongo", "postgres"] {
             assert_eq!(outcome(&findings, dependency, "connection"), "fault", "{dependency}: {findings:#?}");
         }
         let faults = findings.iter().filter(|found| found["outcome"] == "fault");
-        assert!(faults.into_iter().all(|found| !found["advice"].as_str().unwrap().is_empty()), "{findings:#?}");
+        assert!(
+            faults.into_iter().all(|found| !found["advice"].as_str().unwrap().is_empty()),
+            "{findings:#?}"
+        );
     }
 
     #[test]
@@ -168,8 +177,8 @@ mod cluster {
 
     #[test]
     fn a_wrong_password_is_a_fault_that_does_not_show_it() {
-        let [kafka, redis, mongo, postgres] = [Kind::Kafka, Kind::Redis, Kind::Mongo, Kind::Postgres]
-            .map(services::own_with_password);
+        let [kafka, redis, mongo, postgres] =
+            [Kind::Kafka, Kind::Redis, Kind::Mongo, Kind::Postgres].map(services::own_with_password);
         let environment = with(
             stores_that_fit(),
             &[

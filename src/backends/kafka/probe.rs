@@ -1,14 +1,16 @@
 //! Looks at the brokers from outside: topics, what they are set to, and what is allowed. Changes nothing: topics that are missing
 //! are only asked for.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rdkafka::admin::{
     AdminClient, AdminOptions, ConfigResource, NewTopic, ResourceSpecifier, TopicReplication,
 };
+use rdkafka::consumer::{BaseConsumer, Consumer as _, ConsumerContext};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 use rdkafka::metadata::{Metadata, MetadataTopic};
+use rdkafka::{ClientConfig, ClientContext};
 
 use super::options::{KafkaOptions, MAX_RECORD_BYTES};
 use super::source::start::is_source;
@@ -24,8 +26,7 @@ const LEAST_RETENTION: Duration = Duration::from_secs(3 * 24 * 3600);
 
 /// Looks whether the brokers can hold the log, and whether the members of these groups may join.
 pub async fn probe(options: &KafkaOptions, groups: &[&str], findings: &mut Findings) {
-    let watch = Watch::default();
-    let admin = match options.reader().create_with_context::<_, AdminClient<Watch>>(watch.clone()) {
+    let admin = match options.reader().create_with_context::<_, AdminClient<Watch>>(Watch::default()) {
         Ok(admin) => Arc::new(admin),
         Err(KafkaError::ClientConfig(_, _, name, _)) => {
             let advice = format!("correct or remove {name} in [kafka.options] and DISPATCHER_KAFKA__*");
@@ -33,17 +34,16 @@ pub async fn probe(options: &KafkaOptions, groups: &[&str], findings: &mut Findi
         }
         Err(err) => return findings.fault("settings", err.to_string(), "see [kafka.options]"),
     };
-    let asked = Arc::clone(&admin);
-    let metadata = blocking(move || asked.inner().fetch_metadata(None, ANSWER_WITHIN)).await;
-    let metadata = match metadata {
+    let reader = options.reader();
+    let metadata = match blocking(move || ask(&reader)).await {
         Ok(metadata) => metadata,
         Err(err) => {
             let advice = "start them, or set KAFKA_BROKERS; TLS and SASL are set by DISPATCHER_KAFKA__SECURITY_PROTOCOL and the like";
-            return findings.fault("connection", watch.brokers().unwrap_or(err), advice);
+            return findings.fault("connection", err, advice);
         }
     };
     let brokers = metadata.brokers().len();
-    findings.ok("connection", format!("{brokers} brokers answer"));
+    findings.ok("connection", format!("answers, brokers: {brokers}"));
     sources(&metadata, &options.source_prefix, findings);
     let ours = [
         ("transfer topic", &options.transfer_topic, options.partitions),
@@ -71,11 +71,35 @@ pub async fn probe(options: &KafkaOptions, groups: &[&str], findings: &mut Findi
     }
 }
 
+/// Keeps the first thing that a client says of its brokers: the cause. What follows says that none is left.
+#[derive(Clone, Default)]
+struct Heard(Arc<OnceLock<String>>);
+
+impl ClientContext for Heard {
+    fn error(&self, _: KafkaError, reason: &str) {
+        // The later ones are refused.
+        let _ = self.0.set(reason.to_owned());
+    }
+}
+
+impl ConsumerContext for Heard {}
+
+/// Asks for all topics. Blocks. Only a consumer hears why it has no connection.
+fn ask(config: &ClientConfig) -> Result<Metadata, String> {
+    let heard = Heard::default();
+    let consumer: BaseConsumer<Heard> =
+        config.create_with_context(heard.clone()).map_err(|err| err.to_string())?;
+    consumer.fetch_metadata(None, ANSWER_WITHIN).map_err(|err| {
+        // An error is handed out by a poll.
+        while heard.0.get().is_none() && consumer.poll(Duration::from_millis(100)).is_some() {}
+        heard.0.get().cloned().unwrap_or_else(|| err.to_string())
+    })
+}
+
 async fn blocking<T: Send + 'static>(
-    ask: impl FnOnce() -> Result<T, KafkaError> + Send + 'static,
+    ask: impl FnOnce() -> Result<T, String> + Send + 'static,
 ) -> Result<T, String> {
-    let asked = tokio::task::spawn_blocking(ask).await;
-    asked.map_err(|err| err.to_string())?.map_err(|err| err.to_string())
+    tokio::task::spawn_blocking(ask).await.map_err(|err| err.to_string())?
 }
 
 fn sources(metadata: &Metadata, prefix: &str, findings: &mut Findings) {
@@ -98,7 +122,7 @@ fn sources(metadata: &Metadata, prefix: &str, findings: &mut Findings) {
             "start Debezium, or set DISPATCHER_SOURCE_PREFIX to its topic.prefix; topics of others need the permission Describe",
         );
     } else {
-        findings.ok("source topics", format!("{count} topics, {partitions} partitions"));
+        findings.ok("source topics", format!("topics: {count}, partitions: {partitions}"));
     }
 }
 
@@ -146,7 +170,7 @@ async fn describe(admin: &AdminClient<Watch>, topic: &str) -> Result<ConfigResou
 
 fn judge(check: &'static str, topic: &Topic, findings: &mut Findings) {
     let Topic { partitions, replicas, brokers, .. } = *topic;
-    findings.ok(check, format!("{partitions} partitions, {replicas} replicas"));
+    findings.ok(check, format!("partitions: {partitions}, replicas: {replicas}"));
     let least_ms = i64::try_from(LEAST_RETENTION.as_millis()).unwrap_or(i64::MAX);
     if let Some(policy) = topic.policy.as_deref().filter(|policy| policy.contains("compact")) {
         let advice = "set cleanup.policy=delete: compaction takes away records that are not delivered";
@@ -163,11 +187,7 @@ fn judge(check: &'static str, topic: &Topic, findings: &mut Findings) {
     match topic.min_in_sync {
         Some(least) if least > replicas => {
             let advice = "lower min.insync.replicas, or add replicas: nothing can be written";
-            findings.fault(
-                check,
-                format!("min.insync.replicas is {least}, with {replicas} replicas"),
-                advice,
-            );
+            findings.fault(check, format!("min.insync.replicas is {least}, replicas: {replicas}"), advice);
         }
         Some(least) if least < 2 && replicas >= 3 => {
             let advice = "set min.insync.replicas=2: one broker that fails may take records with it";
@@ -177,7 +197,7 @@ fn judge(check: &'static str, topic: &Topic, findings: &mut Findings) {
     }
     if replicas < brokers.min(3) {
         let advice = "give it 3 replicas: one broker that fails stops everything, or takes records with it";
-        findings.warning(check, format!("{replicas} replicas on {brokers} brokers"), advice);
+        findings.warning(check, format!("replicas: {replicas}, brokers: {brokers}"), advice);
     }
     if topic.is_unclean {
         let advice = "set unclean.leader.election.enable=false: a broker that is behind may drop records";
@@ -206,7 +226,7 @@ async fn creation(
         Err(err) => Some(err.to_string()),
     };
     match refused {
-        None => findings.ok(check, format!("will be made with {partitions} partitions, {replicas} replicas")),
+        None => findings.ok(check, format!("will be made, partitions: {partitions}, replicas: {replicas}")),
         Some(why) => {
             let advice = "allow Create on it, or make it by hand: docs/cluster.md has its settings";
             findings.fault(check, format!("is missing, and would not be made: {why}"), advice);
@@ -219,7 +239,7 @@ fn count(check: &'static str, found: usize, expected: u32, findings: &mut Findin
     if found == expected as usize {
         return;
     }
-    let said = format!("has {found} partitions, not {expected}");
+    let said = format!("partitions: {found}, not {expected}");
     if expected == DEAD_PARTITIONS {
         findings.fault(check, said, "name another topic: DISPATCHER_DEAD_TOPIC");
     } else {
@@ -231,14 +251,17 @@ fn count(check: &'static str, found: usize, expected: u32, findings: &mut Findin
 async fn membership(admin: &Arc<AdminClient<Watch>>, group: &str, findings: &mut Findings) {
     let (asked, name) = (Arc::clone(admin), group.to_owned());
     let listed = blocking(move || {
-        let list = asked.inner().fetch_group_list(Some(&name), ANSWER_WITHIN)?;
+        let list = asked.inner().fetch_group_list(Some(&name), ANSWER_WITHIN);
+        let list = list.map_err(|err| err.to_string())?;
         let found = list.groups().iter().find(|found| found.name() == name && !found.state().is_empty());
         Ok(found.map(|found| (found.state().to_owned(), found.members().len())))
     });
     match listed.await {
-        Ok(Some((state, members))) => findings.ok("group", format!("{group}: {state}, {members} members")),
+        Ok(Some((state, members))) => findings.ok("group", format!("{group}: {state}, members: {members}")),
         Ok(None) => findings.ok("group", format!("{group}: not there yet")),
-        Err(err) => findings.fault("group", format!("{group}: {err}"), "allow Read and Describe on the group"),
+        Err(err) => {
+            findings.fault("group", format!("{group}: {err}"), "allow Read and Describe on the group")
+        }
     }
 }
 

@@ -27,7 +27,7 @@ pub async fn probe(options: &MongoOptions, findings: &mut Findings) {
         Ok(link) => link,
         Err(problem) => {
             let advice = "start it, or set MONGO_HOST, MONGO_USER, MONGO_PASS and MONGO_QUERY, or MONGO_URL";
-            return findings.fault("connection", problem, advice);
+            return findings.fault("connection", cause(&problem), advice);
         }
     };
     findings.ok("connection", "answers ping");
@@ -36,6 +36,16 @@ pub async fn probe(options: &MongoOptions, findings: &mut Findings) {
         let advice =
             format!("let the user of the service read {prefix}-* and write {prefix}-context.configs");
         findings.fault("commands", err.to_string(), advice);
+    }
+}
+
+/// The driver tells all that it knows of all servers: what is wrong with the first is enough.
+fn cause(problem: &str) -> &str {
+    let of_server =
+        problem.split_once("Servers: [").and_then(|(_, servers)| servers.split_once("Error: Kind: "));
+    match of_server {
+        Some((_, cause)) => cause.split(", labels").next().unwrap_or(cause),
+        None => problem,
     }
 }
 
@@ -109,7 +119,8 @@ async fn configs(link: &MongoLink, findings: &mut Findings) -> StoreResult<()> {
     let active = || newest.values().filter(|document| document.config.is_active());
     let faults = active().filter_map(|document| Some((document, document.config.delivery.as_ref().err()?)));
     unusable.extend(faults.map(|(document, fault)| format!("{}: {}", document.config.client, fault.key)));
-    let found = format!("{} clients, {} active, {} unusable", newest.len(), active().count(), unusable.len());
+    let found =
+        format!("clients: {}, active: {}, unusable: {}", newest.len(), active().count(), unusable.len());
     if unusable.is_empty() {
         findings.ok("configs", found);
     } else {
@@ -134,13 +145,13 @@ fn pre_images(collections: &[PreImages], findings: &mut Findings) {
         .filter(|collection| !collection.enabled)
         .map(|collection| collection.collection.clone())
         .collect();
-    let found = format!("{} of {} collections have none", without.len(), collections.len());
+    let found = format!("missing on {} of {} collections", without.len(), collections.len());
     if without.is_empty() {
         findings.ok("pre-images", found);
     } else {
         findings.warning(
             "pre-images",
-            format!("{found}: their deletes reach no client ({})", some(&without)),
+            format!("{found}, whose deletes reach no client ({})", some(&without)),
             "db.runCommand({collMod: \"<collection>\", changeStreamPreAndPostImages: {enabled: true}})",
         );
     }
@@ -165,6 +176,14 @@ mod tests {
         let mut findings = Findings::of("mongo");
         ask(&mut findings);
         findings.into_list()
+    }
+
+    #[test]
+    fn the_cause_is_picked_out_of_what_the_driver_knows() {
+        let said = "Server selection timeout: No available servers. Topology: { Type: Unknown, Servers: [ { Address: a:1, \
+            Type: Unknown, Error: Kind: I/O error: Connection refused (os error 111), labels: {\"RetryableError\"} } ] }";
+        assert_eq!(cause(said), "I/O error: Connection refused (os error 111)");
+        assert_eq!(cause("SCRAM failure: Authentication failed."), "SCRAM failure: Authentication failed.");
     }
 
     #[test]

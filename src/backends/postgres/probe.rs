@@ -72,7 +72,9 @@ pub async fn probe(options: &PostgresOptions, findings: &mut Findings) {
         Err(err) => {
             let advice = match &err {
                 OpenError::Options(_) => "correct the settings of [postgres]",
-                OpenError::Rejected(_) => "set POSTGRES_USER, POSTGRES_PASSWORD and POSTGRES_DB; the database must exist",
+                OpenError::Rejected(_) => {
+                    "set POSTGRES_USER, POSTGRES_PASSWORD and POSTGRES_DB; the database must exist"
+                }
                 _ => "start it, or set POSTGRES_HOST and POSTGRES_PORT, or POSTGRES_URL; name the primary",
             };
             return findings.fault("connection", err.to_string(), advice);
@@ -86,12 +88,13 @@ pub async fn probe(options: &PostgresOptions, findings: &mut Findings) {
 
 async fn look(connection: &mut AsyncPgConnection, schema: &str, findings: &mut Findings) -> QueryResult<()> {
     let before = SystemClock.now_ms();
-    let server: Server =
-        diesel::sql_query(SERVER).bind::<Text, _>(schema).get_result(connection).await?;
+    let server: Server = diesel::sql_query(SERVER).bind::<Text, _>(schema).get_result(connection).await?;
     findings.clock(server.now_ms, before, SystemClock.now_ms());
     judge(&server, schema, findings);
     let applied = if server.has_migrations {
-        diesel::sql_query("SELECT version FROM __diesel_schema_migrations").load::<Applied>(connection).await?
+        diesel::sql_query("SELECT version FROM __diesel_schema_migrations")
+            .load::<Applied>(connection)
+            .await?
     } else {
         Vec::new()
     };
@@ -136,13 +139,13 @@ fn tables(applied: &BTreeSet<String>, known: &BTreeSet<String>, findings: &mut F
     if newer > 0 {
         findings.warning(
             "tables",
-            format!("{newer} migrations of a newer version were applied"),
+            format!("migrations of a newer version: {newer}"),
             "run that version or a newer one: this one may not fit the tables any more",
         );
     } else if missing > 0 {
-        findings.ok("tables", format!("{missing} migrations run at the next start"));
+        findings.ok("tables", format!("migrations that run at the next start: {missing}"));
     } else {
-        findings.ok("tables", format!("up to date, {} migrations", applied.len()));
+        findings.ok("tables", format!("up to date, migrations: {}", applied.len()));
     }
 }
 
