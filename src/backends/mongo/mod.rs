@@ -9,6 +9,7 @@ mod documents;
 mod link;
 mod memory;
 mod options;
+mod probe;
 mod reads;
 mod writes;
 
@@ -18,6 +19,7 @@ use tokio::runtime::Handle;
 
 pub use self::check::{MongoServer, PreImages, Topology};
 pub use self::options::{MongoOptions, MongoOptionsError};
+pub use self::probe::probe;
 
 use self::link::MongoLink;
 use self::memory::Memory;
