@@ -112,8 +112,3 @@ pub(crate) fn transfer(incarnation: u32, client: &str, document: &str, offset: i
 pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(20), future).await.expect("nothing came")
 }
-
-/// Whether this waits, now that all that was written is known.
-pub(crate) async fn waits<T>(future: impl Future<Output = T>) -> bool {
-    tokio::time::timeout(Duration::from_millis(50), future).await.is_err()
-}

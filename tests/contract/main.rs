@@ -7,7 +7,10 @@ mod client_states;
 mod clock;
 mod event_log;
 mod fixture;
+#[cfg(feature = "cluster")]
+mod kafka;
 mod locks;
+mod log_backend;
 #[cfg(feature = "cluster")]
 mod log_registry;
 #[cfg(feature = "cluster")]
@@ -153,6 +156,37 @@ mod on_postgres {
             the_quickest_replica_registers,
             it_tells_what_is_committed,
             a_group_is_new_once,
+        ],
+    );
+}
+
+#[cfg(feature = "cluster")]
+mod on_kafka {
+    use crate::kafka::KafkaBackend;
+
+    // A second consumer of a group gets nothing as long as the first one has it all: `kafka` has what happens when
+    // partitions change hands.
+    contract!(
+        KafkaBackend::new(),
+        event_log: [
+            appended_records_come_back_in_order,
+            nothing_is_appended_of_an_empty_list,
+            a_batch_keeps_its_limits,
+            a_consumer_waits_for_what_comes,
+            a_dropped_next_loses_nothing,
+            rewind_goes_back_to_the_committed_offset,
+            groups_are_independent,
+            work_is_written_whole,
+            a_commit_that_leaves_out_a_record_is_refused,
+            a_client_has_one_partition_and_its_order,
+            a_transfer_comes_back_as_it_was,
+            transfers_of_all_partitions_get_their_turn,
+            a_paused_partition_waits,
+            an_uncommitted_transfer_comes_again_after_a_restart,
+            an_uncommitted_record_comes_again_after_a_restart,
+            a_restart_keeps_shape_and_goes_on_counting,
+            lag_counts_what_is_not_committed,
+            dead_letters_are_kept_with_their_work,
         ],
     );
 }
