@@ -10,9 +10,15 @@
 )]
 
 mod kit;
+#[cfg(feature = "cluster")]
+#[path = "../services/mod.rs"]
+mod services;
 
 mod admin;
+#[cfg(feature = "cluster")]
+mod both_modes;
 mod bounds;
+mod check;
 mod cli;
 mod disk_full;
 mod fixtures;
@@ -20,6 +26,12 @@ mod flow;
 mod hostile;
 mod kill;
 mod outage;
+#[cfg(feature = "cluster")]
+mod outages;
 mod panic;
 mod readme;
+#[cfg(feature = "cluster")]
+mod replicas;
 mod stop;
+#[cfg(feature = "cluster")]
+mod topics;
