@@ -13,7 +13,7 @@ use rdkafka::metadata::{Metadata, MetadataTopic};
 use rdkafka::{ClientConfig, ClientContext};
 
 use super::options::{KafkaOptions, MAX_RECORD_BYTES};
-use super::source::start::is_source;
+use super::sources::SourceTopics;
 use super::watch::Watch;
 use crate::ports::findings::Findings;
 
@@ -44,7 +44,7 @@ pub async fn probe(options: &KafkaOptions, groups: &[&str], findings: &mut Findi
     };
     let brokers = metadata.brokers().len();
     findings.ok("connection", format!("answers, brokers: {brokers}"));
-    sources(&metadata, &options.source_prefix, findings);
+    sources(&metadata, &options.sources(), &options.source_prefix, findings);
     let ours = [
         ("transfer topic", &options.transfer_topic, options.partitions),
         ("dead topic", &options.dead_topic, DEAD_PARTITIONS),
@@ -102,8 +102,8 @@ async fn blocking<T: Send + 'static>(
     tokio::task::spawn_blocking(ask).await.map_err(|err| err.to_string())?
 }
 
-fn sources(metadata: &Metadata, prefix: &str, findings: &mut Findings) {
-    let topics = metadata.topics().iter().filter(|topic| is_source(topic.name(), prefix));
+fn sources(metadata: &Metadata, sources: &SourceTopics, prefix: &str, findings: &mut Findings) {
+    let topics = metadata.topics().iter().filter(|topic| sources.contains(topic.name()));
     let (mut count, mut partitions) = (0, 0);
     for topic in topics {
         match topic.error().map(Code::from) {
