@@ -40,10 +40,12 @@ const DRIVERS: [(&str, &[&str]); 16] = [
 ];
 
 /// What the pure rooms may use: no I/O, no async runtime, no clock.
-const PURE: [&str; 16] = [
+const PURE: [&str; 18] = [
     "base64",
     "bytes",
     "chrono",
+    "chrono_tz",
+    "croner",
     "data_encoding",
     "futures_util",
     "http",
