@@ -57,9 +57,8 @@ impl Cadence {
     pub fn cron(pattern: &str, time_zone: &str) -> Result<Self, CadenceError> {
         let problem =
             |problem: String| CadenceError::Pattern { pattern: pattern.chars().take(100).collect(), problem };
-        let time_zone = time_zone
-            .parse()
-            .map_err(|_| CadenceError::TimeZone(time_zone.chars().take(100).collect()))?;
+        let time_zone =
+            time_zone.parse().map_err(|_| CadenceError::TimeZone(time_zone.chars().take(100).collect()))?;
         let parser = CronParser::builder().seconds(Seconds::Optional).build();
         let cron = parser.parse(pattern).map_err(|err| problem(err.to_string()))?;
         let cadence = Self::Cron { pattern: Box::new(cron), time_zone };

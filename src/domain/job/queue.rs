@@ -168,7 +168,8 @@ mod tests {
 
     #[test]
     fn takes_a_good_set() {
-        let other = QueueSpec { name: "mail-2", concurrency_setting: "OTHER_MAIL_WORKER_CONCURRENCY", ..GOOD };
+        let other =
+            QueueSpec { name: "mail-2", concurrency_setting: "OTHER_MAIL_WORKER_CONCURRENCY", ..GOOD };
         check_queues(&[GOOD, other]);
         check_job_names(&["A", "B"]);
     }
