@@ -111,3 +111,24 @@ pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
 pub(crate) async fn waits<T>(future: impl Future<Output = T>) -> bool {
     tokio::time::timeout(Duration::from_millis(50), future).await.is_err()
 }
+
+#[cfg(feature = "cluster")]
+pub(crate) struct BullMqBackend {
+    prefix: String,
+}
+
+#[cfg(feature = "cluster")]
+impl BullMqBackend {
+    pub(crate) fn new() -> Self {
+        Self { prefix: crate::redis::unique("contract") }
+    }
+}
+
+#[cfg(feature = "cluster")]
+impl crate::job_queue::QueueBackend for BullMqBackend {
+    fn open(&self) -> Arc<dyn dispatcher::ports::job_queue::JobQueues> {
+        use dispatcher::backends::bullmq::{BullMq, BullMqOptions};
+        let url = dispatcher::domain::config::Secret::new(crate::redis::shared().url());
+        Arc::new(BullMq::new(BullMqOptions::new(url, &self.prefix, Arc::new(SystemClock))))
+    }
+}
