@@ -1,6 +1,7 @@
 //! What the service needs from the outside, as traits. Each has one contract suite (`tests/contract`) that
 //! every backend passes.
 
+pub mod blocked_owners;
 pub mod client_configs;
 pub mod client_states;
 pub mod clock;

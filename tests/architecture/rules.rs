@@ -15,7 +15,7 @@ const ROOMS: [(&str, &[&str]); 9] = [
     ("metrics", &[]),
     ("settings", &["domain", "backends"]),
     ("backends", &["domain", "ports", "metrics"]),
-    ("workers", &["domain", "ports", "metrics"]),
+    ("workers", &["domain", "ports", "runtime", "metrics"]),
     ("actors", &["domain", "ports", "runtime", "workers", "metrics"]),
     ("web", &["domain", "ports", "runtime", "workers", "actors", "metrics"]),
 ];

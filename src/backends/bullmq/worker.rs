@@ -9,7 +9,7 @@ use bullmq::worker::WorkerEvent;
 use bullmq::{Error, Queue, Worker, WorkerOptions};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::attempt::{Attempts, backoff, reason_of};
@@ -240,19 +240,15 @@ impl Keeper {
                 () = self.wake() => {}
             }
         }
-        let at_rest = async {
-            while self.attempts.active.load(Ordering::Acquire) > 0 {
-                sleep(Duration::from_millis(20)).await;
-            }
-        };
-        if tokio::time::timeout_at(deadline, at_rest).await.is_err() {
+        if timeout_at(deadline, self.at_rest()).await.is_err() {
             self.attempts.halt.cancel();
-            let at_rest = async {
-                while self.attempts.active.load(Ordering::Acquire) > 0 {
-                    sleep(Duration::from_millis(20)).await;
-                }
-            };
-            let _ = timeout(HALT, at_rest).await;
+            let _ = timeout(HALT, self.at_rest()).await;
+        }
+    }
+
+    async fn at_rest(&self) {
+        while self.attempts.active.load(Ordering::Acquire) > 0 {
+            sleep(Duration::from_millis(20)).await;
         }
     }
 
