@@ -1,0 +1,169 @@
+//! Redis goes away and comes back, in every way.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use dispatcher::workers::{Handled, JobContext};
+use tokio::sync::mpsc;
+use tokio::time::sleep;
+
+use crate::redis::Redis;
+use crate::world::{FreedJob, KeptJob, World, does, soon, tidy, work};
+
+/// A Redis of its own, a worker at work, and what it has done.
+struct Scene {
+    redis: Arc<Redis>,
+    world: World,
+    done: mpsc::UnboundedReceiver<String>,
+    _worker: Box<dyn dispatcher::ports::job_queue::RunningWorker>,
+}
+
+impl Scene {
+    async fn new() -> Self {
+        let redis = Arc::new(tokio::task::spawn_blocking(Redis::start).await.unwrap());
+        let world = World::new(&redis, "outages");
+        let (tell, done) = mpsc::unbounded_channel();
+        let worker = world.start(does(move |_: FreedJob, context: JobContext| {
+            let _ = tell.send(context.id);
+            async { Ok(Handled::DONE) }
+        }));
+        let mut scene = Self { redis, world, done, _worker: worker };
+        scene.add("first").await;
+        assert_eq!(scene.next().await, "tidy-first");
+        scene
+    }
+
+    async fn add(&self, room: &str) {
+        self.world.producer().add::<FreedJob>(tidy(room)).await.unwrap();
+    }
+
+    async fn next(&mut self) -> String {
+        soon(self.done.recv()).await.unwrap()
+    }
+
+    async fn with_redis(&self, does: impl FnOnce(&Redis) + Send + 'static) {
+        let redis = self.redis.clone();
+        tokio::task::spawn_blocking(move || does(&redis)).await.unwrap();
+    }
+
+    /// From now on to a job that was added and done.
+    async fn is_back(&mut self, room: &str) -> Duration {
+        let since = Instant::now();
+        self.add(room).await;
+        while self.next().await != format!("tidy-{room}") {}
+        since.elapsed()
+    }
+}
+
+const BACK: Duration = Duration::from_secs(2);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redis_that_was_killed_is_used_again_within_two_seconds() {
+    let mut scene = Scene::new().await;
+    for (turn, outage) in [300, 8000].into_iter().enumerate() {
+        scene.with_redis(Redis::kill).await;
+        sleep(Duration::from_millis(outage)).await;
+        scene.with_redis(Redis::start_again).await;
+        let back = scene.is_back(&format!("turn{turn}")).await;
+        assert!(back <= BACK, "after {outage} ms away it took {back:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redis_that_refused_to_write_is_used_again_within_two_seconds() {
+    let mut scene = Scene::new().await;
+    scene.with_redis(|redis| drop(redis.ask("REPLICAOF 127.0.0.1 1"))).await;
+    assert!(scene.world.producer().add::<FreedJob>(tidy("refused")).await.is_err());
+    sleep(Duration::from_secs(3)).await;
+    scene.with_redis(|redis| drop(redis.ask("REPLICAOF NO ONE"))).await;
+    let back = scene.is_back("after").await;
+    assert!(back <= BACK, "{back:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redis_that_stood_still_is_used_again_within_two_seconds() {
+    let mut scene = Scene::new().await;
+    scene.with_redis(Redis::freeze).await;
+    assert!(scene.world.producer().add::<FreedJob>(tidy("frozen")).await.is_err());
+    scene.with_redis(Redis::thaw).await;
+    let back = scene.is_back("after").await;
+    assert!(back <= BACK, "{back:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_acknowledged_job_is_lost_while_redis_is_killed() {
+    let mut scene = Scene::new().await;
+    let producer = scene.world.producer();
+    let adding = tokio::spawn(async move {
+        let mut acknowledged = Vec::new();
+        for n in 0..400 {
+            if let Ok(id) = producer.add::<FreedJob>(tidy(&format!("n{n}"))).await {
+                acknowledged.push(id.as_str().to_owned());
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
+        acknowledged
+    });
+    for _ in 0..3 {
+        sleep(Duration::from_millis(400)).await;
+        scene
+            .with_redis(|redis| {
+                redis.kill();
+                redis.start_again();
+            })
+            .await;
+    }
+    let mut acknowledged = adding.await.unwrap();
+    assert!(acknowledged.len() > 300, "{}", acknowledged.len());
+    while !acknowledged.is_empty() {
+        let done = scene.next().await;
+        acknowledged.retain(|id| *id != done);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handler_is_dropped_when_its_lock_is_lost_and_its_job_done_again() {
+    let mut scene = Scene::new().await;
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let _worker = scene.world.start(does(move |_: KeptJob, _| {
+        let tell = tell.clone();
+        async move {
+            struct Dropped(mpsc::UnboundedSender<&'static str>);
+            impl Drop for Dropped {
+                fn drop(&mut self) {
+                    let _ = self.0.send("dropped");
+                }
+            }
+            let _ = tell.send("began");
+            let _dropped = Dropped(tell);
+            std::future::pending::<()>().await;
+            Ok(Handled::DONE)
+        }
+    }));
+    scene.world.producer().add::<KeptJob>(work("c")).await.unwrap();
+    assert_eq!(soon(told.recv()).await, Some("began"));
+    scene.with_redis(Redis::freeze).await;
+    assert_eq!(soon(told.recv()).await, Some("dropped"));
+    scene.with_redis(Redis::thaw).await;
+    assert_eq!(soon(told.recv()).await, Some("began"));
+    assert!(scene.is_back("after").await < Duration::from_secs(10));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_starts_without_redis_waits_for_it() {
+    let redis = Arc::new(tokio::task::spawn_blocking(Redis::start).await.unwrap());
+    redis.kill();
+    let world = World::new(&redis, "late");
+    let (tell, mut done) = mpsc::unbounded_channel();
+    let worker = world.start(does(move |_: FreedJob, context: JobContext| {
+        let _ = tell.send(context.id);
+        async { Ok(Handled::DONE) }
+    }));
+    assert!(world.producer().add::<FreedJob>(tidy("t")).await.is_err());
+    let again = redis.clone();
+    tokio::task::spawn_blocking(move || again.start_again()).await.unwrap();
+    world.producer().add::<FreedJob>(tidy("t")).await.unwrap();
+    assert_eq!(soon(done.recv()).await.unwrap(), "tidy-t");
+    redis.kill();
+    tokio::time::timeout(Duration::from_secs(10), worker.stop(Duration::from_secs(1))).await.unwrap();
+}
