@@ -82,11 +82,14 @@ impl Exclusive {
         let mut deadline = asked + millis(ttl);
         let mut pause = ttl / 3;
         loop {
-            sleep(pause).await;
+            sleep(pause.min(until(deadline, self.clock.boot_ms()))).await;
             let asked = self.clock.boot_ms();
-            let Some(left) = u64::try_from(deadline - asked).ok().filter(|left| *left > 0) else { return };
+            let left = until(deadline, asked);
+            if left.is_zero() {
+                return;
+            }
             let renewed = self.locks.renew(&lease, self.clock.now_ms(), millis(ttl));
-            match tokio::time::timeout(Duration::from_millis(left), renewed).await {
+            match tokio::time::timeout(left, renewed).await {
                 Ok(Ok(Some(renewed))) => {
                     lease = renewed;
                     deadline = asked + millis(ttl);
@@ -97,6 +100,10 @@ impl Exclusive {
             }
         }
     }
+}
+
+fn until(deadline: i64, now: i64) -> Duration {
+    Duration::from_millis(u64::try_from(deadline - now).unwrap_or(0))
 }
 
 fn millis(duration: Duration) -> i64 {

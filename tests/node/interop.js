@@ -12,7 +12,7 @@ const commands = {
   async add({ queue: name, job, data, opts }) {
     return (await queue(name).add(job, data, opts)).id;
   },
-  // Which of these ids it takes.
+  // Which of these ids it takes. One below 0 is stored, and then taken for the error code of the script.
   async ids({ queue: name, ids }) {
     const taken = [];
     for (const jobId of ids) {
@@ -20,7 +20,7 @@ const commands = {
         await queue(name).add('x', {}, { jobId });
         taken.push(jobId);
       } catch (err) {
-        if (!/Custom Id|JobId cannot/.test(err.message)) throw err;
+        if (!/Custom Id|JobId cannot|Unknown code/.test(err.message)) throw err;
       }
     }
     return taken;

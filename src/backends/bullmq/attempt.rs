@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::link::{Link, SHORT};
 use super::millis;
-use super::records::{BACKOFF, attempts, tick};
+use super::records::{BACKOFF, attempts, since, tick};
 use crate::ports::job_queue::{JobEvent, JobOutcome, JobProcessor, JobVoice, TakenJob};
 use crate::ports::{BoxFuture, StoreResult};
 
@@ -74,11 +74,13 @@ impl Attempts {
         let mut deadline = now() + lock - lock / 10;
         let mut pause = self.link.options.lock / 3;
         loop {
-            sleep(pause).await;
+            sleep(pause.min(since(deadline, now()))).await;
             let asked = now();
-            let Some(left) = u64::try_from(deadline - asked).ok().filter(|left| *left > 0) else { return };
-            let renewed =
-                timeout(Duration::from_millis(left), job.extend_lock(token, millis(self.link.options.lock)));
+            let left = since(deadline, asked);
+            if left.is_zero() {
+                return;
+            }
+            let renewed = timeout(left, job.extend_lock(token, millis(self.link.options.lock)));
             pause = match renewed.await {
                 Ok(Ok(())) => {
                     deadline = asked + lock;

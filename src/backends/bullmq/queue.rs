@@ -84,11 +84,18 @@ impl JobQueue for BullMqQueue {
 
     fn job<'a>(&'a self, id: &'a str) -> BoxFuture<'a, StoreResult<Option<JobRecord>>> {
         Box::pin(self.link.ask(SHORT, async move |queue| {
-            let Some(job) = queue.get_job(id).await? else { return Ok(None) };
-            // It may have ended and gone meanwhile.
-            let Some(state) = state(queue.get_job_state(id).await?) else { return Ok(None) };
-            let due = due_of(&queue, state, id).await?;
-            Ok(Some(record(&job, state, due)))
+            // Its state lies elsewhere than the job: they belong together when nothing moved it meanwhile.
+            let mut before = state(queue.get_job_state(id).await?);
+            loop {
+                let job = queue.get_job(id).await?;
+                let due = due_of(&queue, before, id).await?;
+                let after = state(queue.get_job_state(id).await?);
+                match (job, after) {
+                    (Some(job), Some(state)) if before == after => return Ok(Some(record(&job, state, due))),
+                    (Some(_), Some(_)) => before = after,
+                    _ => return Ok(None),
+                }
+            }
         }))
     }
 
@@ -108,7 +115,7 @@ impl JobQueue for BullMqQueue {
             let jobs = queue.get_jobs(&[state.as_str()], first, last, next_first).await?;
             let mut records = Vec::with_capacity(jobs.len().min(limit));
             for job in jobs.iter().take(limit) {
-                records.push(record(job, state, due_of(&queue, state, job.id()).await?));
+                records.push(record(job, state, due_of(&queue, Some(state), job.id()).await?));
             }
             Ok(records)
         }))
@@ -237,8 +244,8 @@ pub(super) async fn oldest_due(queue: &Queue) -> Result<Option<i64>, Error> {
     Ok(first.first().map(|(_, score)| due(*score)))
 }
 
-async fn due_of(queue: &Queue, state: JobState, id: &str) -> Result<Option<i64>, Error> {
-    if state != JobState::Delayed {
+async fn due_of(queue: &Queue, state: Option<JobState>, id: &str) -> Result<Option<i64>, Error> {
+    if state != Some(JobState::Delayed) {
         return Ok(None);
     }
     let score: Option<f64> =

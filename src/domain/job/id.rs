@@ -10,8 +10,9 @@ use crate::domain::config::ClientId;
 /// An id of at most 128 letters, digits, `_`, `.` and `-`, deterministic: the same work has the same id, so that adding it
 /// twice is one job.
 ///
-/// Refused are integers and `NaN` (Node takes them for numbers), and the names that BullMQ gives to its own keys: a job with the
-/// id `wait` would lie where the list of waiting jobs is.
+/// Refused are integers and `NaN` (Node takes them for numbers), what begins with `-` (Node takes an id below 0, `-1.5` too, for the error
+/// code of a script), and the names that BullMQ gives to its own keys: a job with the id `wait` would lie where the list of waiting
+/// jobs is.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(Arc<str>);
 
@@ -25,7 +26,7 @@ pub enum JobIdError {
     #[error("a job id has only A-Z, a-z, 0-9, '_', '.' and '-'")]
     Character,
     /// Node would read it as a number.
-    #[error("a job id is no number")]
+    #[error("a job id is no number and does not begin with '-'")]
     Number,
     /// A key of the queue itself has this name.
     #[error("a key of the queue has this name")]
@@ -71,8 +72,7 @@ impl JobId {
         if !text.bytes().all(is_allowed) {
             return Err(JobIdError::Character);
         }
-        let digits = text.strip_prefix('-').unwrap_or(text);
-        if text == "NaN" || (!digits.is_empty() && digits.bytes().all(|c| c.is_ascii_digit())) {
+        if text == "NaN" || text.starts_with('-') || text.bytes().all(|c| c.is_ascii_digit()) {
             return Err(JobIdError::Number);
         }
         if RESERVED.contains(&text) {
@@ -83,7 +83,8 @@ impl JobId {
 
     /// `<kind>-<part>`. A part (or kind) that does not fit becomes `h-<32 hex>`, of its SHA-256; different parts have different ids.
     pub fn of(kind: &str, part: &str) -> Self {
-        let id = format!("{}-{}", fitted(kind), fitted(part));
+        let kind = if kind.starts_with('-') { hashed(kind) } else { fitted(kind) };
+        let id = format!("{kind}-{}", fitted(part));
         if RESERVED.contains(&id.as_str()) {
             return Self(format!("{kind}-{}", hashed(part)).into());
         }
@@ -145,7 +146,7 @@ mod tests {
 
     #[test]
     fn takes_what_both_libraries_take() {
-        for text in ["retry-1", "a", "A.b_c-d", "1a", "-", "-a", "1-2", "1.5", "x".repeat(128).as_str()] {
+        for text in ["retry-1", "a", "A.b_c-d", "1a", "a-", "1-2", "1.5", ".", "x".repeat(128).as_str()] {
             assert_eq!(JobId::parse(text).unwrap().as_str(), text);
         }
     }
@@ -162,6 +163,8 @@ mod tests {
             ("0", JobIdError::Number),
             ("007", JobIdError::Number),
             ("-5", JobIdError::Number),
+            ("-1.5", JobIdError::Number),
+            ("-", JobIdError::Number),
             ("NaN", JobIdError::Number),
             ("wait", JobIdError::Reserved),
             ("stalled-check", JobIdError::Reserved),
