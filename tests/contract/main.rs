@@ -10,6 +10,7 @@ mod fixture;
 mod job_queue;
 mod locks;
 #[cfg(feature = "cluster")]
+#[expect(dead_code, reason = "other tests stop it")]
 #[path = "../workers/redis.rs"]
 mod redis;
 mod stash;

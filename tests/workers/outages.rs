@@ -1,13 +1,15 @@
 //! Redis goes away and comes back, in every way.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use dispatcher::workers::{Handled, JobContext};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
-use crate::redis::Redis;
+use crate::redis::{Redis, shared, unique};
 use crate::world::{FreedJob, KeptJob, World, does, soon, tidy, work};
 
 /// A Redis of its own, a worker at work, and what it has done.
@@ -166,4 +168,65 @@ async fn a_worker_that_starts_without_redis_waits_for_it() {
     assert_eq!(soon(done.recv()).await.unwrap(), "tidy-t");
     redis.kill();
     tokio::time::timeout(Duration::from_secs(10), worker.stop(Duration::from_secs(1))).await.unwrap();
+}
+
+/// A way to Redis on which connections can go silent: they stay open, and nothing passes any more. New ones work.
+struct Way {
+    port: u16,
+    /// Connections that were opened before the last silence are of an earlier one.
+    silences: Arc<AtomicU32>,
+}
+
+impl Way {
+    async fn to(redis: &Redis) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let way = Self { port: listener.local_addr().unwrap().port(), silences: Arc::default() };
+        let (target, silences) = (redis.port(), way.silences.clone());
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                tokio::spawn(carry(client, target, silences.clone()));
+            }
+        });
+        way
+    }
+
+    fn fall_silent(&self) {
+        self.silences.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+async fn carry(mut client: TcpStream, target: u16, silences: Arc<AtomicU32>) {
+    let born = silences.load(Ordering::Relaxed);
+    let mut server = TcpStream::connect(("127.0.0.1", target)).await.unwrap();
+    let silent = async {
+        while silences.load(Ordering::Relaxed) == born {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let ended = tokio::select! {
+        _ = tokio::io::copy_bidirectional(&mut client, &mut server) => true,
+        () = silent => false,
+    };
+    if !ended {
+        std::future::pending::<()>().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_that_went_silent_are_replaced() {
+    let way = Way::to(shared()).await;
+    let world = World::at(&format!("redis://127.0.0.1:{}", way.port), &unique("silent"));
+    let (tell, mut done) = mpsc::unbounded_channel();
+    let _worker = world.start(does(move |_: FreedJob, context: JobContext| {
+        let _ = tell.send(context.id);
+        async { Ok(Handled::DONE) }
+    }));
+    world.producer().add::<FreedJob>(tidy("before")).await.unwrap();
+    soon(done.recv()).await.unwrap();
+    let later = dispatcher::workers::When { delay: Duration::from_millis(500), priority: 0 };
+    world.producer().add_when::<FreedJob>(tidy("after"), later).await.unwrap();
+    way.fall_silent();
+    let since = Instant::now();
+    assert_eq!(soon(done.recv()).await.unwrap(), "tidy-after");
+    assert!(since.elapsed() < Duration::from_secs(8), "{:?}", since.elapsed());
 }

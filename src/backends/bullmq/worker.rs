@@ -192,10 +192,10 @@ impl Keeper {
                 grace = asked_to_stop(stop) => return End::Stop(grace),
                 () = sleep(if away.is_some() { TRY } else { LOOK }) => {}
             }
-            let looked = self.attempts.link.options.clock.boot_ms();
+            let (asked, looked) = (Instant::now(), self.attempts.link.options.clock.boot_ms());
             match self.attempts.link.ask(SHORT, async |queue| self.has_due_work(&queue).await).await {
                 Err(_) => {
-                    away.get_or_insert_with(Instant::now);
+                    away.get_or_insert(asked);
                 }
                 Ok(due) => {
                     if away.take().is_some_and(|since| since.elapsed() >= AWAY) {
