@@ -3,6 +3,7 @@
 mod actor_tree;
 mod gauges;
 mod signals;
+mod stores;
 
 use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
@@ -14,23 +15,20 @@ use actix_web::dev::ServerHandle;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use self::actor_tree::{ActorTree, Stores};
+use self::actor_tree::{ActorTree, Parts};
 use self::gauges::Gauges;
 pub use self::signals::Signals;
+use self::stores::Stores;
 use crate::actors::config_cache::{ConfigCacheActor, Refresh};
 use crate::actors::delivery_fleet::DELIVERY_KIND;
-use crate::backends::embedded::{Embedded, EmbeddedOptions, OpenError};
 use crate::backends::http::HttpSenders;
 use crate::metrics::Metrics;
 use crate::ports::clock::{Clock, SystemClock};
-use crate::ports::event_log::BatchLimits;
 use crate::ports::webhook_sender::SendLimits;
+use crate::ports::{BoxFuture, StoreResult};
 use crate::runtime::{Arbiters, Kit, RestartPolicy, StopStep};
 use crate::settings::{Settings, SettingsError};
-use crate::web::{self, Readiness, StoreProbe, WebState};
-
-/// How much of the newest records stays in memory, to be handed over without reading the file.
-const TAIL: BatchLimits = BatchLimits { records: 20_000, bytes: 32 << 20 };
+use crate::web::{self, Ask, Readiness, Startup, WebState};
 
 /// How often old records are removed.
 const HOUSEKEEPING_EVERY: Duration = Duration::from_secs(10);
@@ -44,7 +42,7 @@ pub struct Service {
     kit: Kit,
     readiness: Arc<Readiness>,
     in_flight_limit: Duration,
-    embedded: Arc<Embedded>,
+    close: BoxFuture<'static, ()>,
     tree: ActorTree,
     web: ServerHandle,
     pipeline: Arbiters,
@@ -64,8 +62,11 @@ impl Service {
         })?;
         let address = listener.local_addr()?;
         let senders = Arc::new(senders(&settings)?);
-        let embedded = Arc::new(open_embedded(&settings, clock.clone()).await?);
-        let log = embedded.log();
+        let startup = Startup::default();
+        let starting = web::starting(startup.clone(), settings.mode.as_str(), listener.try_clone()?)?;
+        let answers_meanwhile = starting.handle();
+        actix_rt::spawn(starting);
+        let stores = Stores::open(&settings, &clock, &metrics, &startup).await?;
 
         let restarts = metrics.restarts.clone();
         let count = Arc::new(move |kind| restarts.with_label_values(&[kind]).inc());
@@ -80,23 +81,26 @@ impl Service {
         let readiness = Arc::new(Readiness::default());
         readiness.log_is_open();
 
-        let stores = Stores {
-            log,
-            stash: embedded.stash(),
-            states: embedded.states(),
-            configs: embedded.configs(),
+        let parts = Parts {
+            settings: &settings,
+            stores: &stores,
             senders,
+            kit: &kit,
+            pipeline: &pipeline,
+            delivery: &delivery,
+            metrics: &metrics,
             clock: clock.clone(),
+            startup: &startup,
         };
-        let tree = ActorTree::start(&settings, &stores, &kit, &pipeline, &delivery, &metrics).await?;
+        let tree = ActorTree::start(parts).await?;
         readiness.configs_are_loaded();
-        keep_house(embedded.clone(), clock.clone(), kit.shutdown().token());
+        keep_house(stores.housekeeping.clone(), clock.clone(), kit.shutdown().token());
         readiness.is_started();
 
         let gauges = Gauges {
             source_lag: tree.source_lag.clone(),
             transfer_lag: tree.transfer_lag.clone(),
-            stash: stores.stash,
+            stash: stores.stash.clone(),
             clock: clock.clone(),
             metrics: metrics.clone(),
         };
@@ -104,7 +108,7 @@ impl Service {
             before_scrape: gauges.before_scrape(),
             ..web_state(
                 &settings,
-                &embedded,
+                &stores,
                 &kit,
                 clock,
                 &metrics,
@@ -112,6 +116,7 @@ impl Service {
                 readiness.clone(),
             )
         };
+        answers_meanwhile.stop(false).await;
         let server = web::start(state, listener)?;
         let web = server.handle();
         actix_rt::spawn(server);
@@ -125,7 +130,7 @@ impl Service {
             kit,
             readiness,
             in_flight_limit: settings.stop.in_flight,
-            embedded,
+            close: stores.close,
             tree,
             web,
             pipeline,
@@ -159,7 +164,7 @@ impl Service {
         if let Some(delivery) = Arc::into_inner(self.delivery) {
             delivery.stop_and_join(STOP_STEP).await;
         }
-        self.embedded.close().await;
+        self.close.await;
         log::info!("stopped");
     }
 }
@@ -170,7 +175,13 @@ impl Service {
 /// When it cannot start.
 pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let mut signals = Signals::new()?;
-    let service = Service::start(settings).await?;
+    let service = tokio::select! {
+        service = Service::start(settings) => service?,
+        name = signals.next() => {
+            log::info!("stopped before it was ready signal={name}");
+            return Ok(());
+        }
+    };
     let name = signals.next().await;
     log::info!("stopping signal={name}");
     actix_rt::spawn(async move {
@@ -197,26 +208,10 @@ fn senders(settings: &Settings) -> anyhow::Result<HttpSenders> {
         .map_err(|err| SettingsError::new("tls.ca_file", err.to_string()).into())
 }
 
-async fn open_embedded(settings: &Settings, clock: Arc<dyn Clock>) -> anyhow::Result<Embedded> {
-    let options = EmbeddedOptions {
-        data_dir: settings.data_dir.clone(),
-        partitions: settings.transfer.partitions,
-        retention: settings.transfer.retention,
-        tail: TAIL,
-        clock,
-    };
-    Embedded::open(options).await.map_err(|err| match err {
-        OpenError::DataDirInUse(_) | OpenError::Folder { .. } => {
-            SettingsError::new("data_dir", err.to_string()).into()
-        }
-        OpenError::Database(_) => anyhow::Error::new(err),
-    })
-}
-
-fn keep_house(embedded: Arc<Embedded>, clock: Arc<dyn Clock>, stop: CancellationToken) {
+fn keep_house(housekeeping: Ask<i64, StoreResult<u64>>, clock: Arc<dyn Clock>, stop: CancellationToken) {
     actix_rt::spawn(async move {
         while tokio::time::timeout(HOUSEKEEPING_EVERY, stop.cancelled()).await.is_err() {
-            if let Err(err) = embedded.housekeeping(clock.now_ms()).await {
+            if let Err(err) = housekeeping(clock.now_ms()).await {
                 log::warn!("old records were not removed err={err}");
             }
         }
@@ -225,7 +220,7 @@ fn keep_house(embedded: Arc<Embedded>, clock: Arc<dyn Clock>, stop: Cancellation
 
 fn web_state(
     settings: &Settings,
-    embedded: &Arc<Embedded>,
+    stores: &Stores,
     kit: &Kit,
     clock: Arc<dyn Clock>,
     metrics: &Metrics,
@@ -233,12 +228,11 @@ fn web_state(
     readiness: Arc<Readiness>,
 ) -> WebState {
     let (registry, deliveries) = (kit.registry().clone(), kit.registry().clone());
-    let probed = embedded.clone();
     WebState {
         mode: settings.mode.as_str(),
         source_prefix: settings.source.prefix.as_str().into(),
         admin_token: settings.api.admin_token.clone(),
-        configs: embedded.configs(),
+        configs: stores.configs.clone(),
         refresh_config: Arc::new(move |client| {
             let config_cache = config_cache.clone();
             Box::pin(async move {
@@ -246,9 +240,9 @@ fn web_state(
                 refreshed.map_err(|err| err.to_string())
             })
         }),
-        log: embedded.log(),
-        stash: embedded.stash(),
-        states: embedded.states(),
+        log: stores.log.clone(),
+        stash: stores.stash.clone(),
+        states: stores.states.clone(),
         clock,
         metrics: metrics.clone(),
         before_scrape: Arc::new(|()| Box::pin(async {})),
@@ -259,13 +253,7 @@ fn web_state(
             let cell = deliveries.get(DELIVERY_KIND, client.as_str())?;
             Some(Value::clone(&*cell.status().published?))
         }),
-        stores: vec![StoreProbe {
-            name: "sqlite".to_owned(),
-            check: Arc::new(move |()| {
-                let embedded = probed.clone();
-                Box::pin(async move { embedded.health().await.map_err(|err| err.to_string()) })
-            }),
-        }],
+        stores: stores.probes.clone(),
         readiness,
     }
 }

@@ -31,6 +31,8 @@ pub struct Metrics {
     /// Payloads that went into the stash, by `reason`: failed, behind (an older one waits), spilled (queue full),
     /// slow (insurance), disabled, config_invalid, actor_failed (its delivery actor broke too often).
     pub stashed: IntCounterVec,
+    /// Payloads that the stash will never take: each is a dead letter of the log.
+    pub stash_refused: IntCounter,
     /// Rows of the stash, by `state`.
     pub stash_rows: IntGaugeVec,
     /// Age of the oldest change that waits in the stash, by its `ts_ms`, in seconds; 0 when none does.
@@ -50,6 +52,11 @@ pub struct Metrics {
     pub job_seconds: HistogramVec,
     /// Work that one replica does at a time, by `key` and `outcome`: ran, skipped (another did it), lost (its lease was).
     pub exclusive_runs: IntCounterVec,
+    /// Partitions whose next records were gone before they were read, by `stream`: source, transfer.
+    pub gaps: IntCounterVec,
+    /// Copies and notices for Redis that were dropped, because it was away or refused them, by `copy`: config, config_id,
+    /// state, notice.
+    pub copies_dropped: IntCounterVec,
 }
 
 impl Metrics {
@@ -124,6 +131,7 @@ impl Metrics {
             queued: gauge("queued", "Transfers in memory that wait for their turn"),
             queued_bytes: gauge("queued_bytes", "Bytes of the transfers in memory"),
             stashed: counters("stashed_total", "Payloads that went into the stash", &["reason"]),
+            stash_refused: counter("stash_refused_total", "Payloads that the stash will never take"),
             stash_rows: gauges("stash_rows", "Rows of the stash", &["state"]),
             oldest_waiting_seconds,
             lag: gauges("lag", "Records that are not committed", &["stream"]),
@@ -136,6 +144,16 @@ impl Metrics {
                 "exclusive_runs_total",
                 "Work that one replica does at a time",
                 &["key", "outcome"],
+            ),
+            gaps: counters(
+                "gaps_total",
+                "Partitions whose next records were gone before they were read",
+                &["stream"],
+            ),
+            copies_dropped: counters(
+                "copies_dropped_total",
+                "Copies for Redis that were dropped because it was away",
+                &["copy"],
             ),
             registry,
         }

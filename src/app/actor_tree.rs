@@ -7,6 +7,7 @@ use actix_rt::ArbiterHandle;
 use anyhow::Context as _;
 use tokio_util::sync::CancellationToken;
 
+use super::stores::{NotOpen, Stores, until_there};
 use crate::actors::config_cache::{ConfigCacheActor, Reload, config_table};
 use crate::actors::delivery::{DeliveryLimits, DeliveryServices};
 use crate::actors::delivery_fleet::{DeliveryFleetActor, Introduce, QuiesceAll};
@@ -18,14 +19,12 @@ use crate::actors::windows::Windows;
 use crate::domain::change_event::SourceNames;
 use crate::domain::retry::RetrySchedule;
 use crate::metrics::Metrics;
-use crate::ports::client_configs::ClientConfigs;
-use crate::ports::client_states::ClientStates;
 use crate::ports::clock::Clock;
-use crate::ports::event_log::{BatchLimits, EventLog};
-use crate::ports::stash::Stash;
+use crate::ports::event_log::BatchLimits;
 use crate::ports::webhook_sender::WebhookSenders;
 use crate::runtime::{Arbiters, ByteBudget, Cell, Kit, Life, Shutdown, supervise};
 use crate::settings::Settings;
+use crate::web::Startup;
 
 /// How much ingest reads at once.
 const BATCH: BatchLimits = BatchLimits { records: 1_000, bytes: 8 << 20 };
@@ -34,14 +33,17 @@ const BATCH: BatchLimits = BatchLimits { records: 1_000, bytes: 8 << 20 };
 /// service manager. 70 is `EX_SOFTWARE` of sysexits.h.
 const EXIT_ACTOR_FAILED: i32 = 70;
 
-/// What the actors work on.
-pub(super) struct Stores {
-    pub(super) log: Arc<dyn EventLog>,
-    pub(super) stash: Arc<dyn Stash>,
-    pub(super) states: Arc<dyn ClientStates>,
-    pub(super) configs: Arc<dyn ClientConfigs>,
+/// What the actors are made of.
+pub(super) struct Parts<'a> {
+    pub(super) settings: &'a Settings,
+    pub(super) stores: &'a Stores,
     pub(super) senders: Arc<dyn WebhookSenders>,
+    pub(super) kit: &'a Kit,
+    pub(super) pipeline: &'a Arbiters,
+    pub(super) delivery: &'a Arc<Arbiters>,
+    pub(super) metrics: &'a Metrics,
     pub(super) clock: Arc<dyn Clock>,
+    pub(super) startup: &'a Startup,
 }
 
 /// The running actors.
@@ -57,14 +59,8 @@ pub(super) struct ActorTree {
 
 impl ActorTree {
     /// Starts all of them; the configs are loaded before anything is delivered.
-    pub(super) async fn start(
-        settings: &Settings,
-        stores: &Stores,
-        kit: &Kit,
-        pipeline: &Arbiters,
-        delivery: &Arc<Arbiters>,
-        metrics: &Metrics,
-    ) -> anyhow::Result<Self> {
+    pub(super) async fn start(parts: Parts<'_>) -> anyhow::Result<Self> {
+        let Parts { settings, stores, senders, kit, pipeline, delivery, metrics, clock, startup } = parts;
         let arbiter = pipeline.pick(0);
         let (stash_store, stash_metrics) = (stores.stash.clone(), metrics.clone());
         let stash = supervise(kit, &arbiter, "stash", "", move |cell| {
@@ -74,6 +70,7 @@ impl ActorTree {
         let windows = Windows::new(settings.delivery.total_bytes, metrics.clone());
         let services = Arc::new(DeliveryServices {
             configs: table.clone(),
+            log: stores.log.clone(),
             stash: stores.stash.clone(),
             stash_writes: stash.addr,
             states: stores.states.clone(),
@@ -83,8 +80,8 @@ impl ActorTree {
                 |_| {},
             ),
             partitions: stores.log.partitions(),
-            senders: stores.senders.clone(),
-            clock: stores.clock.clone(),
+            senders,
+            clock: clock.clone(),
             limits: delivery_limits(settings),
             metrics: metrics.clone(),
         });
@@ -92,15 +89,21 @@ impl ActorTree {
         let fleet = supervise(kit, &arbiter, "fleet", "", move |cell| {
             DeliveryFleetActor::new(cell, fleet_kit, fleet_arbiters, services, configs)
         });
-        let (configs, changes, cache_metrics) =
-            (stores.configs.clone(), fleet.addr.clone().recipient(), metrics.clone());
+        let (configs, changes) = (stores.configs.clone(), fleet.addr.clone().recipient());
+        let (cache_clock, cache_metrics) = (clock.clone(), metrics.clone());
         let config_cache = supervise(kit, &arbiter, "config-cache", "", move |cell| {
-            ConfigCacheActor::new(cell, configs, table_writer, changes, cache_metrics)
+            ConfigCacheActor::new(cell, configs, table_writer, changes, cache_clock, cache_metrics)
         });
         fleet.addr.do_send(Introduce(config_cache.addr.clone()));
 
         // Without the configs everybody would be unknown, and what waits for them dead.
-        config_cache.addr.send(Reload).await?.context("client configs")?;
+        until_there("configs", startup, async || match config_cache.addr.send(Reload).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(err)) => Err(NotOpen::Away(err.to_string())),
+            Err(err) => Err(NotOpen::Wrong(err.into())),
+        })
+        .await
+        .context("client configs")?;
 
         let (source_lag, transfer_lag) = (LagProbe::default(), LagProbe::default());
         let stop_reading = CancellationToken::new();
@@ -109,6 +112,7 @@ impl ActorTree {
             group: settings.source.transfer_group(),
             limits: BATCH,
             stash: stores.stash.clone(),
+            states: stores.states.clone(),
             windows,
             unsettled_per_partition: settings.delivery.unsettled_per_partition,
             fleet: fleet.addr.clone(),
@@ -127,6 +131,7 @@ impl ActorTree {
             configs: stores.configs.clone(),
             table,
             config_cache: config_cache.addr.clone(),
+            clock,
             metrics: metrics.clone(),
             lag: source_lag.clone(),
             stop,

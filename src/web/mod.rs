@@ -19,6 +19,7 @@ mod events;
 mod problem;
 mod readiness;
 mod redact;
+mod starting;
 mod status;
 
 #[cfg(test)]
@@ -45,6 +46,7 @@ use crate::ports::event_log::EventLog;
 use crate::ports::stash::Stash;
 use problem::Problem;
 pub use readiness::Readiness;
+pub use starting::{Startup, starting};
 
 /// Bytes of a request to `POST /v1/events`.
 pub const REQUEST_BYTES: usize = 32 << 20;

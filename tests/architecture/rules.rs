@@ -29,7 +29,7 @@ const DRIVERS: [(&str, &[&str]); 16] = [
     ("mongodb", &["backends/mongo"]),
     ("redis", &["backends/redis", "backends/bullmq"]),
     ("bullmq", &["backends/bullmq"]),
-    ("rustix", &["ports/clock"]),
+    ("rustix", &["ports/clock", "backends/embedded"]),
     ("libsqlite3_sys", &["backends/embedded"]),
     ("awc", &["backends/http", "commands"]),
     ("actix_tls", &["backends/http"]),

@@ -28,6 +28,12 @@ pub(crate) struct Stores {
 }
 
 impl Stores {
+    /// The same with other configs and client states.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn with(self, configs: Arc<dyn ClientConfigs>, states: Arc<dyn ClientStates>) -> Self {
+        Self { configs, states, ..self }
+    }
+
     /// Closes them, as a process does that stops.
     pub(crate) async fn close(self) {
         self.close.await;
@@ -120,7 +126,7 @@ pub(crate) struct BullMqBackend {
 #[cfg(feature = "cluster")]
 impl BullMqBackend {
     pub(crate) fn new() -> Self {
-        Self { prefix: crate::redis::unique("contract") }
+        Self { prefix: crate::services::unique("contract") }
     }
 }
 
@@ -128,7 +134,7 @@ impl BullMqBackend {
 impl crate::job_queue::QueueBackend for BullMqBackend {
     fn open(&self) -> Arc<dyn dispatcher::ports::job_queue::JobQueues> {
         use dispatcher::backends::bullmq::{BullMq, BullMqOptions};
-        let url = dispatcher::domain::config::Secret::new(crate::redis::shared().url());
+        let url = dispatcher::domain::config::Secret::new(crate::services::redis().url());
         Arc::new(BullMq::new(BullMqOptions::new(url, &self.prefix, Arc::new(SystemClock))))
     }
 }

@@ -7,13 +7,21 @@ mod client_states;
 mod clock;
 mod event_log;
 mod fixture;
+#[cfg(feature = "cluster")]
 mod job_queue;
 mod locks;
 #[cfg(feature = "cluster")]
-#[expect(dead_code, reason = "other tests stop it")]
-#[path = "../workers/redis.rs"]
-mod redis;
+mod platform;
+#[cfg(feature = "cluster")]
+mod platform_configs;
+#[cfg(feature = "cluster")]
+#[path = "../services/mod.rs"]
+mod services;
 mod stash;
+#[cfg(feature = "cluster")]
+mod state_copies;
+#[cfg(feature = "cluster")]
+mod test_services;
 
 /// Runs every case on a backend: one fresh store a test.
 macro_rules! contract {
@@ -80,6 +88,7 @@ mod embedded {
         client_configs: [
             put_creates_and_replaces,
             a_deleted_config_is_still_loaded,
+            a_config_is_switched_off_while_it_is_what_was_tried,
             an_older_document_does_not_replace,
             of_undated_documents_the_later_in_the_log_is_newer,
             a_removed_document_deletes_its_client,
@@ -132,6 +141,24 @@ mod bullmq {
             a_schedule_that_is_put_again_is_left_alone,
             the_next_job_of_a_schedule_is_not_removed_alone,
         ],
+    );
+}
+
+/// The configs in MongoDB, and client states with copies in Redis.
+#[cfg(feature = "cluster")]
+mod platform_stores {
+    use crate::platform::PlatformBackend;
+
+    contract!(
+        PlatformBackend::new(),
+        client_configs: [
+            put_creates_and_replaces,
+            a_deleted_config_is_still_loaded,
+            a_config_is_switched_off_while_it_is_what_was_tried,
+            what_is_no_client_config_is_passed_over,
+            configs_outlive_a_restart,
+        ],
+        client_states: [a_state_comes_back, states_outlive_a_restart],
     );
 }
 

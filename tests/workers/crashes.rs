@@ -6,11 +6,12 @@ use std::process::{Child, Command, Stdio};
 use dispatcher::domain::job::JobState;
 use dispatcher::workers::{Handled, JobContext};
 
-use crate::redis::{Redis, shared, spawn, unique};
+use crate::process::spawn;
+use crate::services::{Service, redis, unique};
 use crate::world::{KeptJob, World, does, job, work};
 
 /// This binary, as a process with one worker. It says `began` with each attempt, and ends it only when it may.
-fn child(redis: &Redis, prefix: &str, ends: bool) -> Child {
+fn child(redis: &Service, prefix: &str, ends: bool) -> Child {
     let mut command = Command::new("setpriv");
     command
         .args(["--pdeathsig", "KILL"])
@@ -51,12 +52,12 @@ fn began(child: &mut Child) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_whose_worker_is_killed_five_times_is_done_by_the_sixth() {
     let prefix = unique("crashes");
-    let world = World::new(shared(), &prefix);
+    let world = World::new(redis(), &prefix);
     world.producer().add::<KeptJob>(work("c")).await.unwrap();
     for _ in 0..5 {
         let prefix = prefix.clone();
         let attempt = tokio::task::spawn_blocking(move || {
-            let mut child = child(shared(), &prefix, false);
+            let mut child = child(redis(), &prefix, false);
             let attempt = began(&mut child);
             child.kill().unwrap();
             child.wait().unwrap();
@@ -64,7 +65,7 @@ async fn a_job_whose_worker_is_killed_five_times_is_done_by_the_sixth() {
         });
         assert!(attempt.await.unwrap().contains("began attempt 1"), "a crash is no failed attempt");
     }
-    let mut last = child(shared(), &prefix, true);
+    let mut last = child(redis(), &prefix, true);
     let done = job(world.kept(), "work-c", |job| job.state == JobState::Completed).await;
     assert_eq!(done.attempts_made, 1);
     last.kill().unwrap();

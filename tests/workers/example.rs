@@ -4,11 +4,11 @@
 #[path = "../../examples/custom_worker.rs"]
 mod custom_worker;
 
-use crate::redis::{shared, unique};
+use crate::services::{redis, unique};
 use crate::world::soon;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_custom_worker_of_the_documents_works() {
-    let all = soon(custom_worker::run(&shared().url(), &unique("example"))).await.unwrap();
+    let all = soon(custom_worker::run(redis().url(), &unique("example"))).await.unwrap();
     assert_eq!(all, ["counted", "sent ada", "sent bob"]);
 }

@@ -9,13 +9,13 @@ use dispatcher::workers::{AddError, Handled, JobContext, JobFailure, Producer, W
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use crate::redis::{shared, unique};
+use crate::services::{redis, unique};
 use crate::world::{
     Ended, FreedJob, KeptJob, TestQueue, World, does, eventually, job, raw, soon, tidy, work,
 };
 
 fn world() -> World {
-    World::new(shared(), &unique("handling"))
+    World::new(redis(), &unique("handling"))
 }
 
 /// Fails as it is told on the first attempt, and is done on the second.

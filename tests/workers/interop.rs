@@ -15,7 +15,8 @@ use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use crate::redis::{shared, spawn, unique};
+use crate::process::spawn;
+use crate::services::{redis, unique};
 use crate::world::{Ended, FreedJob, KeptJob, World, does, eventually, job, soon, tidy, work};
 
 /// A Node process with the library.
@@ -32,7 +33,7 @@ impl Node {
         let mut command = Command::new("setpriv");
         command
             .args(["--pdeathsig", "KILL", "node", &format!("{folder}/interop.js")])
-            .args([&shared().port().to_string(), prefix, library])
+            .args([&redis().port().to_string(), prefix, library])
             .env("NODE_PATH", concat!(env!("CARGO_MANIFEST_DIR"), "/target/services/node/node_modules"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
@@ -74,7 +75,7 @@ impl Drop for Node {
 
 fn both(library: &str) -> (World, Node) {
     let prefix = unique("interop");
-    (World::new(shared(), &prefix), Node::new(&prefix, library))
+    (World::new(redis(), &prefix), Node::new(&prefix, library))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -8,6 +8,8 @@ mod exclusive;
 mod handling;
 mod interop;
 mod outages;
-mod redis;
+mod process;
 mod schedules;
+#[path = "../services/mod.rs"]
+mod services;
 mod world;

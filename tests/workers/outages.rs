@@ -9,12 +9,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
-use crate::redis::{Redis, shared, unique};
-use crate::world::{FreedJob, KeptJob, World, does, soon, tidy, work};
+use crate::services::{Service, own_redis, redis, unique};
+use crate::world::{FreedJob, KeptJob, World, ask, does, soon, tidy, work};
 
 /// A Redis of its own, a worker at work, and what it has done.
 struct Scene {
-    redis: Arc<Redis>,
+    redis: Service,
     world: World,
     done: mpsc::UnboundedReceiver<String>,
     _worker: Box<dyn dispatcher::ports::job_queue::RunningWorker>,
@@ -22,7 +22,7 @@ struct Scene {
 
 impl Scene {
     async fn new() -> Self {
-        let redis = Arc::new(tokio::task::spawn_blocking(Redis::start).await.unwrap());
+        let redis = own_redis();
         let world = World::new(&redis, "outages");
         let (tell, done) = mpsc::unbounded_channel();
         let worker = world.start(does(move |_: FreedJob, context: JobContext| {
@@ -43,11 +43,6 @@ impl Scene {
         soon(self.done.recv()).await.unwrap()
     }
 
-    async fn with_redis(&self, does: impl FnOnce(&Redis) + Send + 'static) {
-        let redis = self.redis.clone();
-        tokio::task::spawn_blocking(move || does(&redis)).await.unwrap();
-    }
-
     /// From now on to a job that was added and done.
     async fn is_back(&mut self, room: &str) -> Duration {
         let since = Instant::now();
@@ -63,9 +58,9 @@ const BACK: Duration = Duration::from_secs(2);
 async fn a_redis_that_was_killed_is_used_again_within_two_seconds() {
     let mut scene = Scene::new().await;
     for (turn, outage) in [300, 8000].into_iter().enumerate() {
-        scene.with_redis(Redis::kill).await;
+        scene.redis.kill();
         sleep(Duration::from_millis(outage)).await;
-        scene.with_redis(Redis::start_again).await;
+        scene.redis.start_again();
         let back = scene.is_back(&format!("turn{turn}")).await;
         assert!(back <= BACK, "after {outage} ms away it took {back:?}");
     }
@@ -74,10 +69,10 @@ async fn a_redis_that_was_killed_is_used_again_within_two_seconds() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_redis_that_refused_to_write_is_used_again_within_two_seconds() {
     let mut scene = Scene::new().await;
-    scene.with_redis(|redis| drop(redis.ask("REPLICAOF 127.0.0.1 1"))).await;
+    ask(&scene.redis, "REPLICAOF 127.0.0.1 1");
     assert!(scene.world.producer().add::<FreedJob>(tidy("refused")).await.is_err());
     sleep(Duration::from_secs(3)).await;
-    scene.with_redis(|redis| drop(redis.ask("REPLICAOF NO ONE"))).await;
+    ask(&scene.redis, "REPLICAOF NO ONE");
     let back = scene.is_back("after").await;
     assert!(back <= BACK, "{back:?}");
 }
@@ -85,9 +80,9 @@ async fn a_redis_that_refused_to_write_is_used_again_within_two_seconds() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_redis_that_stood_still_is_used_again_within_two_seconds() {
     let mut scene = Scene::new().await;
-    scene.with_redis(Redis::freeze).await;
+    scene.redis.freeze();
     assert!(scene.world.producer().add::<FreedJob>(tidy("frozen")).await.is_err());
-    scene.with_redis(Redis::thaw).await;
+    scene.redis.thaw();
     let back = scene.is_back("after").await;
     assert!(back <= BACK, "{back:?}");
 }
@@ -108,12 +103,8 @@ async fn no_acknowledged_job_is_lost_while_redis_is_killed() {
     });
     for _ in 0..3 {
         sleep(Duration::from_millis(400)).await;
-        scene
-            .with_redis(|redis| {
-                redis.kill();
-                redis.start_again();
-            })
-            .await;
+        scene.redis.kill();
+        scene.redis.start_again();
     }
     let mut acknowledged = adding.await.unwrap();
     assert!(acknowledged.len() > 300, "{}", acknowledged.len());
@@ -144,16 +135,16 @@ async fn a_handler_is_dropped_when_its_lock_is_lost_and_its_job_done_again() {
     }));
     scene.world.producer().add::<KeptJob>(work("c")).await.unwrap();
     assert_eq!(soon(told.recv()).await, Some("began"));
-    scene.with_redis(Redis::freeze).await;
+    scene.redis.freeze();
     assert_eq!(soon(told.recv()).await, Some("dropped"));
-    scene.with_redis(Redis::thaw).await;
+    scene.redis.thaw();
     assert_eq!(soon(told.recv()).await, Some("began"));
     assert!(scene.is_back("after").await < Duration::from_secs(10));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_that_starts_without_redis_waits_for_it() {
-    let redis = Arc::new(tokio::task::spawn_blocking(Redis::start).await.unwrap());
+    let redis = own_redis();
     redis.kill();
     let world = World::new(&redis, "late");
     let (tell, mut done) = mpsc::unbounded_channel();
@@ -162,8 +153,7 @@ async fn a_worker_that_starts_without_redis_waits_for_it() {
         async { Ok(Handled::DONE) }
     }));
     assert!(world.producer().add::<FreedJob>(tidy("t")).await.is_err());
-    let again = redis.clone();
-    tokio::task::spawn_blocking(move || again.start_again()).await.unwrap();
+    redis.start_again();
     world.producer().add::<FreedJob>(tidy("t")).await.unwrap();
     assert_eq!(soon(done.recv()).await.unwrap(), "tidy-t");
     redis.kill();
@@ -178,7 +168,7 @@ struct Way {
 }
 
 impl Way {
-    async fn to(redis: &Redis) -> Self {
+    async fn to(redis: &Service) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let way = Self { port: listener.local_addr().unwrap().port(), silences: Arc::default() };
         let (target, silences) = (redis.port(), way.silences.clone());
@@ -214,7 +204,7 @@ async fn carry(mut client: TcpStream, target: u16, silences: Arc<AtomicU32>) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_that_went_silent_are_replaced() {
-    let way = Way::to(shared()).await;
+    let way = Way::to(redis()).await;
     let world = World::at(&format!("redis://127.0.0.1:{}", way.port), &unique("silent"));
     let (tell, mut done) = mpsc::unbounded_channel();
     let _worker = world.start(does(move |_: FreedJob, context: JobContext| {

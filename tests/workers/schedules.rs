@@ -6,8 +6,8 @@ use dispatcher::domain::job::Cadence;
 use dispatcher::workers::{Handled, JobContext, Schedule, ScheduleError, ScheduleTable};
 use tokio::sync::mpsc;
 
-use crate::redis::{Redis, shared, unique};
-use crate::world::{FreedJob, World, does, eventually, soon, tidy};
+use crate::services::{own_redis, redis, unique};
+use crate::world::{FreedJob, World, ask, does, eventually, soon, tidy};
 
 fn every(id: &'static str, seconds: u64) -> Schedule<FreedJob> {
     Schedule {
@@ -19,7 +19,7 @@ fn every(id: &'static str, seconds: u64) -> Schedule<FreedJob> {
 }
 
 fn world() -> World {
-    World::new(shared(), &unique("schedules"))
+    World::new(redis(), &unique("schedules"))
 }
 
 #[tokio::test]
@@ -58,7 +58,7 @@ async fn the_store_follows_the_table() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_emptied_store_has_its_schedules_again() {
-    let redis = tokio::task::spawn_blocking(Redis::start).await.unwrap();
+    let redis = own_redis();
     let world = World::new(&redis, "emptied");
     let (tell, mut ticks) = mpsc::unbounded_channel();
     let _worker = world.start(does(move |job: FreedJob, context: JobContext| {
@@ -70,7 +70,7 @@ async fn an_emptied_store_has_its_schedules_again() {
     let (job, tick) = soon(ticks.recv()).await.unwrap();
     assert_eq!(job, tidy("a").into());
     assert!(tick.is_some());
-    assert!(redis.ask("FLUSHALL").unwrap().starts_with("+OK"));
+    assert_eq!(ask(&redis, "FLUSHALL"), "+OK\r\n");
     eventually(async || world.freed().schedules().await.unwrap().is_empty().then_some(())).await;
     while ticks.try_recv().is_ok() {}
     // What the table does every minute.

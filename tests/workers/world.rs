@@ -1,7 +1,9 @@
 //! Two queues, their jobs, and what it takes to run them.
 
 use std::collections::HashSet;
+use std::io::{Read as _, Write as _};
 use std::marker::PhantomData;
+use std::net::TcpStream;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -20,7 +22,7 @@ use dispatcher::workers::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::redis::Redis;
+use crate::services::Service;
 
 const KEPT: QueueSpec = QueueSpec {
     name: "kept",
@@ -182,8 +184,8 @@ pub(crate) fn store(url: &str, prefix: &str) -> BullMq {
 }
 
 impl World {
-    pub(crate) fn new(redis: &Redis, prefix: &str) -> Self {
-        Self::at(&redis.url(), prefix)
+    pub(crate) fn new(redis: &Service, prefix: &str) -> Self {
+        Self::at(redis.url(), prefix)
     }
 
     pub(crate) fn at(url: &str, prefix: &str) -> Self {
@@ -217,6 +219,15 @@ impl World {
     pub(crate) fn counted(&self, queue: &str, job: &str, outcome: &str) -> u64 {
         self.kit.metrics.jobs.with_label_values(&[queue, job, outcome]).get()
     }
+}
+
+/// Redis's answer to a command that has no client yet.
+pub(crate) fn ask(redis: &Service, command: &str) -> String {
+    let mut stream = TcpStream::connect((redis.host(), redis.port())).unwrap();
+    stream.write_all(format!("{command}\r\n").as_bytes()).unwrap();
+    let mut answer = [0; 1024];
+    let length = stream.read(&mut answer).unwrap();
+    String::from_utf8_lossy(&answer[..length]).into_owned()
 }
 
 /// A job that no type of ours would make.

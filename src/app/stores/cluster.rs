@@ -1,0 +1,136 @@
+//! Cluster mode: Kafka, MongoDB, PostgreSQL, Redis.
+
+use std::sync::Arc;
+
+use tokio::runtime::{Builder, Runtime};
+
+use super::{NotOpen, Stores, until_there};
+use crate::backends::kafka::{self, KafkaEventLog};
+use crate::backends::mongo::MongoClientConfigs;
+use crate::backends::postgres::{self, Postgres};
+use crate::backends::redis::{Redis, StateCopies};
+use crate::metrics::Metrics;
+use crate::ports::clock::Clock;
+use crate::ports::{BoxFuture, StoreError};
+use crate::settings::{Settings, SettingsError};
+use crate::web::{Startup, StoreProbe};
+
+pub(super) async fn open(
+    settings: &Settings,
+    clock: Arc<dyn Clock>,
+    metrics: &Metrics,
+    startup: &Startup,
+) -> anyhow::Result<Stores> {
+    // Connections live on a runtime of their own: an actor that never yields must not hold up everybody's answers.
+    let runtime = StoreRuntime::start()?;
+    let handle = &runtime.handle();
+    let redis = Arc::new(
+        Redis::open(&settings.redis_options(), metrics.clone(), handle.clone())
+            .map_err(|err| SettingsError::new("redis.url", err.to_string()))?,
+    );
+    let mongo = Arc::new(
+        MongoClientConfigs::open(&settings.mongo_options(), redis.clone(), clock.clone(), handle.clone())
+            .map_err(|err| SettingsError::new("mongo.url", err.to_string()))?,
+    );
+    let options = settings.postgres_options()?;
+    let postgres = until_there("postgres", startup, async || {
+        Postgres::open(options.clone(), handle.clone()).await.map_err(|err| match err {
+            postgres::OpenError::Options(problem) => {
+                NotOpen::Wrong(SettingsError::new("postgres", problem).into())
+            }
+            postgres::OpenError::Unavailable(why) => NotOpen::Away(why),
+            other => NotOpen::Wrong(anyhow::Error::new(other).context("postgres")),
+        })
+    })
+    .await?;
+    let options = settings.kafka_options();
+    let kafka = until_there("kafka", startup, async || {
+        KafkaEventLog::open(options.clone(), postgres.registry(), clock.clone(), metrics).await.map_err(
+            |err| match err {
+                kafka::OpenError::Unavailable(why) => NotOpen::Away(why),
+                other => NotOpen::Wrong(anyhow::Error::new(other).context("kafka")),
+            },
+        )
+    })
+    .await?;
+    let kafka = Arc::new(kafka);
+    let states = StateCopies::new(postgres.states(), redis.clone());
+    Ok(Stores {
+        log: kafka.clone(),
+        stash: postgres.stash(),
+        states: Arc::new(states),
+        configs: mongo.clone(),
+        probes: probes(&kafka, &mongo, &postgres, &redis),
+        housekeeping: Arc::new(|_| Box::pin(async { Ok(0) })),
+        close: Box::pin(close(kafka, runtime)),
+    })
+}
+
+fn probes(
+    kafka: &Arc<KafkaEventLog>,
+    mongo: &Arc<MongoClientConfigs>,
+    postgres: &Arc<Postgres>,
+    redis: &Arc<Redis>,
+) -> Vec<StoreProbe> {
+    let (kafka, mongo, postgres, redis) = (kafka.clone(), mongo.clone(), postgres.clone(), redis.clone());
+    vec![
+        probe("kafka", move || {
+            let kafka = kafka.clone();
+            Box::pin(async move { kafka.health().await.map_err(StoreError::Unavailable) })
+        }),
+        probe("mongo", move || {
+            let mongo = mongo.clone();
+            Box::pin(async move { mongo.health().await })
+        }),
+        probe("postgres", move || {
+            let postgres = postgres.clone();
+            Box::pin(async move { postgres.health().await.map(drop) })
+        }),
+        probe("redis", move || {
+            let redis = redis.clone();
+            Box::pin(async move { redis.health().await })
+        }),
+    ]
+}
+
+fn probe(
+    name: &str,
+    check: impl Fn() -> BoxFuture<'static, Result<(), StoreError>> + Send + Sync + 'static,
+) -> StoreProbe {
+    StoreProbe {
+        name: name.to_owned(),
+        check: Arc::new(move |()| {
+            let answer = check();
+            Box::pin(async move { answer.await.map_err(|err| err.to_string()) })
+        }),
+    }
+}
+
+async fn close(kafka: Arc<KafkaEventLog>, runtime: StoreRuntime) {
+    kafka.close().await;
+    drop(runtime);
+}
+
+/// The runtime of the connections.
+struct StoreRuntime(Option<Runtime>);
+
+impl StoreRuntime {
+    fn start() -> std::io::Result<Self> {
+        let mut builder = Builder::new_multi_thread();
+        Ok(Self(Some(builder.worker_threads(1).thread_name("stores").enable_all().build()?)))
+    }
+
+    fn handle(&self) -> tokio::runtime::Handle {
+        #[expect(clippy::expect_used, reason = "taken by drop alone")]
+        self.0.as_ref().expect("the runtime runs").handle().clone()
+    }
+}
+
+impl Drop for StoreRuntime {
+    fn drop(&mut self) {
+        // In async code a runtime cannot be waited for. Whoever still wants an answer of it is gone by now.
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
