@@ -13,8 +13,10 @@
 
 pub mod exclusive;
 pub mod handler;
+#[macro_use]
 pub mod jobs;
 pub mod producer;
+#[macro_use]
 pub mod queue_set;
 pub mod queues;
 mod running;

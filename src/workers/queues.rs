@@ -17,7 +17,7 @@ const PATIENT: RetrySchedule = RetrySchedule {
     jitter: 0.2,
 };
 
-crate::queues! {
+queues! {
     /// The queues of this service.
     pub enum Queue {
         /// The visible kick and clock of clients that have something waiting. The truth is the stash.
@@ -91,7 +91,7 @@ impl Payload for Disable {
     }
 }
 
-crate::jobs! {
+jobs! {
     /// What the queue `dispatcher` carries.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub enum DispatcherJob in Queue::Dispatcher {

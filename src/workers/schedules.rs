@@ -7,8 +7,8 @@ use tokio::task::AbortHandle;
 
 use super::{Jobs, OpenQueues};
 use crate::domain::job::{Cadence, JobId};
-use crate::ports::job_queue::{JobQueue, NewSchedule};
 use crate::ports::StoreResult;
+use crate::ports::job_queue::{JobQueue, NewSchedule};
 
 /// The store may have lost a schedule, or its next job: it is back within this.
 const AGAIN: Duration = Duration::from_secs(60);

@@ -27,7 +27,10 @@ async fn fails_first(context: &JobContext, failure: JobFailure) -> Ended {
 async fn a_panic_is_a_failed_attempt_with_its_text() {
     let world = world();
     let _worker = world.start(does(async |_: KeptJob, context: JobContext| {
-        assert!(context.attempt > 1, "the first\nattempt");
+        if context.attempt == 1 {
+            // A panic that no hook hears of: this one is no failure of the test.
+            std::panic::resume_unwind(Box::new("the first\nattempt"));
+        }
         Ok(Handled::DONE)
     }));
     world.producer().add::<KeptJob>(work("c")).await.unwrap();
