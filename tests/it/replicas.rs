@@ -164,5 +164,8 @@ async fn replicas_die_freeze_and_join_and_the_oracle_holds() {
         .filter(|at| *at + Duration::from_secs(1) < rejoined)
         .collect();
     let since: Vec<_> = zombie.iter().map(|at| at.duration_since(froze)).collect();
-    assert!(since.is_empty(), "requests of a replica that has lost its partitions, after its stop: {since:?}");
+    assert!(
+        since.is_empty(),
+        "requests of a replica that has lost its partitions, after its stop: {since:?}"
+    );
 }
