@@ -1,0 +1,185 @@
+//! How fast the service delivers, from outside: the built binary as a process of its own, a fast receiver as another, and
+//! the bare HTTP client beside them in the same run. `docs/benchmarks.md` says what the figures mean.
+//!
+//! `scripts/bench` runs it all; `cargo test` runs every scenario with tiny numbers. Words on the command line choose
+//! scenarios by parts of their names.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "its figures are for people")]
+
+mod bare;
+mod changes;
+mod check;
+mod clock;
+mod machine;
+mod process;
+mod report;
+mod scenarios;
+mod service;
+mod sink;
+mod stores;
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::changes::Workload;
+use crate::clock::Deadline;
+use crate::machine::Machine;
+use crate::report::Row;
+use crate::scenarios::{Rate, Scenario};
+use crate::sink::Sink;
+use crate::stores::Mode;
+
+/// The whole bench ends within this.
+const WITHIN: Duration = Duration::from_secs(5 * 60);
+
+/// How long each set of bare loops runs.
+const BARE: Duration = Duration::from_millis(1500);
+
+fn main() -> ExitCode {
+    match run(std::env::args().skip(1).collect()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(err) => {
+            eprintln!("bench: {err:?}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// `false`: a scenario failed.
+fn run(arguments: Vec<String>) -> anyhow::Result<bool> {
+    if arguments.iter().any(|argument| argument == sink::ARGUMENT) {
+        return sink::server::run().map(|()| true);
+    }
+    // Asked by tools that look for tests to run one by one: there are none.
+    if arguments.iter().any(|argument| argument == "--list") {
+        return Ok(true);
+    }
+    let chosen = Chosen::read(&arguments);
+    // Cargo says so when it is a bench.
+    let is_bench = arguments.iter().any(|argument| argument == "--bench");
+    actix_rt::System::new()
+        .block_on(async { if is_bench { bench(&chosen).await } else { checks(&chosen).await } })
+}
+
+/// What is run when nothing is left out.
+fn all() -> Vec<(Mode, Scenario)> {
+    let memory = |clients| Scenario::Memory(Workload { clients, documents: clients, versions: 1 });
+    let scenarios = [
+        Scenario::Preload(Workload { clients: 20, documents: 5000, versions: 4 }),
+        Scenario::Steady(Workload { clients: 20, documents: 1000, versions: 5 }, Rate(500)),
+        Scenario::Drain(Workload { clients: 20, documents: 1250, versions: 2 }),
+        memory(1000),
+        memory(5000),
+    ];
+    scenarios.map(|scenario| (Mode::Embedded, scenario)).to_vec()
+}
+
+async fn bench(chosen: &Chosen) -> anyhow::Result<bool> {
+    let deadline = Deadline::after(WITHIN);
+    let machine = Machine::here();
+    println!("{}\n\n{}", machine.describe(), report::HEAD);
+    let mut sink = Sink::start()?;
+    let loops = bare::run(&mut sink, BARE)?;
+    let best = loops[0].clone();
+    let mut rows: Vec<Row> = loops.into_iter().map(|row| row.beside(&best)).collect();
+    for row in &rows {
+        println!("{}", report::line(row));
+    }
+    let mut failures = Vec::new();
+    for (mode, scenario) in all() {
+        let name = scenario.name(mode);
+        if !chosen.has(&name) {
+            continue;
+        }
+        match scenario.run(mode, &mut sink, deadline).await {
+            Ok(row) => {
+                let row = row.beside(&best);
+                println!("{}", report::line(&row));
+                rows.push(row);
+            }
+            Err(err) => {
+                println!("| {name} | FAILED |");
+                failures.push(format!("{name}: {err:?}"));
+            }
+        }
+    }
+    let file = keep(&json!({ "machine": machine, "rows": rows, "failures": failures }))?;
+    println!("\nkept in {file}");
+    for failure in &failures {
+        eprintln!("bench: {failure}");
+    }
+    Ok(failures.is_empty())
+}
+
+/// Writes a run to a file of its own, and returns its path.
+fn keep(run: &serde_json::Value) -> anyhow::Result<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/bench");
+    std::fs::create_dir_all(&folder)?;
+    let file = folder.join(format!("{}.json", chrono::Utc::now().format("%Y%m%dT%H%M%SZ")));
+    std::fs::write(&file, format!("{run:#}\n"))?;
+    Ok(file.display().to_string())
+}
+
+async fn checks(chosen: &Chosen) -> anyhow::Result<bool> {
+    let name = "ledger_finds_faults";
+    let mut passed = 0;
+    if chosen.has(name) {
+        check::ledger_finds_faults()?;
+        println!("check {name} ... ok");
+        passed += 1;
+    }
+    let scenarios: Vec<_> = check::scenarios()
+        .into_iter()
+        .map(|scenario| (scenario.name(Mode::Embedded), scenario))
+        .filter(|(name, _)| chosen.has(name))
+        .collect();
+    if !scenarios.is_empty() {
+        let mut sink = Sink::start()?;
+        let bare = bare::run(&mut sink, Duration::from_millis(20))?;
+        for (name, scenario) in scenarios {
+            let row = scenario.run(Mode::Embedded, &mut sink, Deadline::after(WITHIN)).await?;
+            // Else the two would not be compared by the same work.
+            anyhow::ensure!(
+                row.body_bytes.abs_diff(bare[0].body_bytes) <= 8,
+                "{name}: bodies of {} bytes, bare ones have {}",
+                row.body_bytes,
+                bare[0].body_bytes
+            );
+            println!("check {name} ... ok");
+            passed += 1;
+        }
+    }
+    println!("bench: {passed} checks passed");
+    Ok(true)
+}
+
+/// What the command line chooses.
+struct Chosen {
+    words: Vec<String>,
+    left_out: Vec<String>,
+}
+
+impl Chosen {
+    /// As the test harness reads it, so that `cargo test WORD` means the same here; its other options are not for us.
+    fn read(arguments: &[String]) -> Self {
+        let mut chosen = Self { words: vec![], left_out: vec![] };
+        let mut arguments = arguments.iter().cloned();
+        while let Some(argument) = arguments.next() {
+            if argument == "--skip" {
+                chosen.left_out.extend(arguments.next());
+            } else if !argument.starts_with('-') {
+                chosen.words.push(argument);
+            }
+        }
+        chosen
+    }
+
+    fn has(&self, name: &str) -> bool {
+        let is_named = |words: &[String]| words.iter().any(|word| name.contains(word.as_str()));
+        (self.words.is_empty() || is_named(&self.words)) && !is_named(&self.left_out)
+    }
+}

@@ -1,0 +1,78 @@
+//! What the service works on, in each mode: how it is told where that is, and how changes get into the source.
+
+mod embedded;
+
+use std::path::Path;
+
+use crate::changes::{Change, Writer};
+use crate::service::Service;
+
+/// Which stores are used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// One SQLite file.
+    Embedded,
+}
+
+/// Stores of a scenario's own, empty at first.
+pub(crate) enum Stores {
+    /// A data folder.
+    Embedded(embedded::DataFolder),
+}
+
+impl Mode {
+    /// The word in the settings.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Embedded => "embedded",
+        }
+    }
+
+    /// Stores that nobody has used. What they keep in files is below `folder`.
+    pub(crate) fn fresh(self, folder: &Path) -> Stores {
+        match self {
+            Self::Embedded => Stores::Embedded(embedded::DataFolder::below(folder)),
+        }
+    }
+}
+
+impl Stores {
+    /// What the service is started with.
+    pub(crate) fn environment(&self) -> Vec<(String, String)> {
+        match self {
+            Self::Embedded(data) => data.environment(),
+        }
+    }
+
+    /// Puts changes into the source while no service runs.
+    ///
+    /// # Errors
+    /// They are not written.
+    pub(crate) async fn load(
+        &self,
+        writer: &Writer,
+        changes: impl Iterator<Item = Change>,
+    ) -> anyhow::Result<()> {
+        match self {
+            Self::Embedded(data) => data.load(writer, changes).await,
+        }
+    }
+
+    /// Sends changes to the source of a service that runs, each with the time at which it is due, and waits until they are taken.
+    ///
+    /// # Errors
+    /// They are not.
+    pub(crate) async fn send(
+        &self,
+        service: &Service,
+        writer: &Writer,
+        changes: &[(Change, u64)],
+    ) -> anyhow::Result<()> {
+        match self {
+            Self::Embedded(_) => {
+                let records = changes.iter().map(|(change, due_us)| writer.record(*change, *due_us));
+                service.post_events(records.collect()).await
+            }
+        }
+    }
+}
