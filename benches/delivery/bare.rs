@@ -31,15 +31,39 @@ const TRIED: [Loops; 4] = [
     Loops { threads: 2, in_flight: 32 },
 ];
 
-/// Runs the loops, each set for `time`. The first row is the best.
-///
-/// # Errors
-/// A request failed.
-pub(crate) fn run(sink: &mut Sink, time: Duration) -> anyhow::Result<Vec<Row>> {
-    let mut rows =
-        TRIED.map(|loops| measure(sink, loops, time)).into_iter().collect::<Result<Vec<_>, _>>()?;
-    rows.sort_by(|a, b| b.per_second.total_cmp(&a.per_second));
-    Ok(rows)
+/// The fastest loops of a run, which its other figures are compared with.
+pub(crate) struct Bare {
+    loops: Loops,
+    time: Duration,
+    /// What they did at the start.
+    pub(crate) best: Row,
+}
+
+impl Bare {
+    /// Tries all, each for `time`; `say` gets what each did.
+    ///
+    /// # Errors
+    /// A request failed.
+    pub(crate) fn find(sink: &mut Sink, time: Duration, mut say: impl FnMut(&Row)) -> anyhow::Result<Self> {
+        let mut found: Option<Self> = None;
+        for loops in TRIED {
+            let row = measure(sink, loops, time)?;
+            say(&row);
+            if found.as_ref().is_none_or(|found| row.per_second > found.best.per_second) {
+                found = Some(Self { loops, time, best: row });
+            }
+        }
+        found.context("no loops are tried")
+    }
+
+    /// The best once more: how far it is from the first time tells how steady the machine was.
+    ///
+    /// # Errors
+    /// A request failed.
+    pub(crate) fn again(&self, sink: &mut Sink) -> anyhow::Result<Row> {
+        let row = measure(sink, self.loops, self.time)?;
+        Ok(row.beside(&self.best).with_note("once more at the end"))
+    }
 }
 
 fn measure(sink: &mut Sink, loops: Loops, time: Duration) -> anyhow::Result<Row> {

@@ -1,12 +1,96 @@
 //! What `cargo test` runs of the bench, so that it does not rot: every embedded scenario, tiny, and whether the sink finds
 //! what is wrong. The figures mean nothing.
 
-use crate::changes::{Workload, client_id};
-use crate::scenarios::{Rate, Scenario};
-use crate::sink::ledger::Ledger;
+use std::time::Duration;
 
-/// The scenarios.
-pub(crate) fn scenarios() -> Vec<Scenario> {
+use crate::bare::Bare;
+use crate::changes::{Workload, client_id};
+use crate::chosen::Chosen;
+use crate::clock::Deadline;
+use crate::report::Row;
+use crate::scenarios::{Rate, Scenario};
+use crate::sink::Sink;
+use crate::sink::ledger::Ledger;
+use crate::stores::Mode;
+
+/// How long each set of bare loops runs.
+const BARE: Duration = Duration::from_millis(20);
+
+/// Versions and times have more digits in one than in the other.
+const BODIES_DIFFER_BY: u64 = 8;
+
+/// Runs the checks, and writes what came of them as Rust's test harness does. `false`: one failed.
+///
+/// # Errors
+/// There is no sink, or no limit to compare with.
+pub(crate) async fn run(chosen: &Chosen, deadline: Deadline) -> anyhow::Result<bool> {
+    let mut results = Results::default();
+    let name = "ledger_finds_faults";
+    if results.begin(chosen, name) {
+        results.end(name, ledger_finds_faults());
+    }
+    let mut scenarios: Vec<(String, Scenario)> =
+        scenarios().into_iter().map(|scenario| (scenario.name(Mode::Embedded), scenario)).collect();
+    scenarios.retain(|(name, _)| results.begin(chosen, name));
+    if !scenarios.is_empty() {
+        let mut sink = Sink::start()?;
+        let bare = Bare::find(&mut sink, BARE, |_| {})?.best;
+        for (name, scenario) in scenarios {
+            let row = scenario.run(Mode::Embedded, &mut sink, deadline).await;
+            results.end(&name, row.and_then(|row| is_the_same_work(&row, &bare)));
+        }
+    }
+    println!("{}", results.summary());
+    Ok(results.failed == 0)
+}
+
+#[derive(Default)]
+struct Results {
+    passed: u32,
+    failed: u32,
+    filtered_out: u32,
+}
+
+impl Results {
+    fn begin(&mut self, chosen: &Chosen, name: &str) -> bool {
+        let is_chosen = chosen.has(name);
+        self.filtered_out += u32::from(!is_chosen);
+        is_chosen
+    }
+
+    fn end(&mut self, name: &str, result: anyhow::Result<()>) {
+        match result {
+            Ok(()) => {
+                self.passed += 1;
+                println!("test {name} ... ok");
+            }
+            Err(err) => {
+                self.failed += 1;
+                println!("test {name} ... FAILED\n{err:?}");
+            }
+        }
+    }
+
+    fn summary(&self) -> String {
+        let Self { passed, failed, filtered_out } = self;
+        let word = if *failed == 0 { "ok" } else { "FAILED" };
+        format!(
+            "\ntest result: {word}. {passed} passed; {failed} failed; 0 ignored; 0 measured; {filtered_out} filtered out"
+        )
+    }
+}
+
+/// Else the ratio of the two means nothing.
+fn is_the_same_work(row: &Row, bare: &Row) -> anyhow::Result<()> {
+    let (ours, theirs) = (row.body_bytes, bare.body_bytes);
+    anyhow::ensure!(
+        ours.abs_diff(theirs) <= BODIES_DIFFER_BY,
+        "bodies of {ours} bytes, bare ones have {theirs}"
+    );
+    Ok(())
+}
+
+fn scenarios() -> Vec<Scenario> {
     let workload = Workload { clients: 4, documents: 20, versions: 3 };
     vec![
         Scenario::Preload(workload),
@@ -17,10 +101,7 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
 }
 
 /// Enters arrivals into a ledger, and looks whether it says the right thing of them.
-///
-/// # Errors
-/// It does not.
-pub(crate) fn ledger_finds_faults() -> anyhow::Result<()> {
+fn ledger_finds_faults() -> anyhow::Result<()> {
     let arrivals = |versions_and_offsets: &[(u64, &str)]| {
         let mut ledger = Ledger::default();
         for (version, sequence) in versions_and_offsets {

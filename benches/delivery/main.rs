@@ -9,6 +9,7 @@
 mod bare;
 mod changes;
 mod check;
+mod chosen;
 mod clock;
 mod machine;
 mod process;
@@ -24,7 +25,9 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use crate::bare::Bare;
 use crate::changes::Workload;
+use crate::chosen::Chosen;
 use crate::clock::Deadline;
 use crate::machine::Machine;
 use crate::report::Row;
@@ -61,8 +64,9 @@ fn run(arguments: Vec<String>) -> anyhow::Result<bool> {
     let chosen = Chosen::read(&arguments);
     // Cargo says so when it is a bench.
     let is_bench = arguments.iter().any(|argument| argument == "--bench");
-    actix_rt::System::new()
-        .block_on(async { if is_bench { bench(&chosen).await } else { checks(&chosen).await } })
+    actix_rt::System::new().block_on(async {
+        if is_bench { bench(&chosen).await } else { check::run(&chosen, Deadline::after(WITHIN)).await }
+    })
 }
 
 /// What is run when nothing is left out.
@@ -83,12 +87,12 @@ async fn bench(chosen: &Chosen) -> anyhow::Result<bool> {
     let machine = Machine::here();
     println!("{}\n\n{}", machine.describe(), report::HEAD);
     let mut sink = Sink::start()?;
-    let loops = bare::run(&mut sink, BARE)?;
-    let best = loops[0].clone();
-    let mut rows: Vec<Row> = loops.into_iter().map(|row| row.beside(&best)).collect();
-    for row in &rows {
-        println!("{}", report::line(row));
-    }
+    let mut rows = Vec::new();
+    let mut show = |row: Row| {
+        println!("{}", report::line(&row));
+        rows.push(row);
+    };
+    let bare = Bare::find(&mut sink, BARE, |row| show(row.clone()))?;
     let mut failures = Vec::new();
     for (mode, scenario) in all() {
         let name = scenario.name(mode);
@@ -96,17 +100,15 @@ async fn bench(chosen: &Chosen) -> anyhow::Result<bool> {
             continue;
         }
         match scenario.run(mode, &mut sink, deadline).await {
-            Ok(row) => {
-                let row = row.beside(&best);
-                println!("{}", report::line(&row));
-                rows.push(row);
-            }
+            Ok(row) => show(row.beside(&bare.best)),
             Err(err) => {
                 println!("| {name} | FAILED |");
                 failures.push(format!("{name}: {err:?}"));
             }
         }
     }
+    sink.open()?;
+    show(bare.again(&mut sink)?);
     let file = keep(&json!({ "machine": machine, "rows": rows, "failures": failures }))?;
     println!("\nkept in {file}");
     for failure in &failures {
@@ -122,64 +124,4 @@ fn keep(run: &serde_json::Value) -> anyhow::Result<String> {
     let file = folder.join(format!("{}.json", chrono::Utc::now().format("%Y%m%dT%H%M%SZ")));
     std::fs::write(&file, format!("{run:#}\n"))?;
     Ok(file.display().to_string())
-}
-
-async fn checks(chosen: &Chosen) -> anyhow::Result<bool> {
-    let name = "ledger_finds_faults";
-    let mut passed = 0;
-    if chosen.has(name) {
-        check::ledger_finds_faults()?;
-        println!("check {name} ... ok");
-        passed += 1;
-    }
-    let scenarios: Vec<_> = check::scenarios()
-        .into_iter()
-        .map(|scenario| (scenario.name(Mode::Embedded), scenario))
-        .filter(|(name, _)| chosen.has(name))
-        .collect();
-    if !scenarios.is_empty() {
-        let mut sink = Sink::start()?;
-        let bare = bare::run(&mut sink, Duration::from_millis(20))?;
-        for (name, scenario) in scenarios {
-            let row = scenario.run(Mode::Embedded, &mut sink, Deadline::after(WITHIN)).await?;
-            // Else the two would not be compared by the same work.
-            anyhow::ensure!(
-                row.body_bytes.abs_diff(bare[0].body_bytes) <= 8,
-                "{name}: bodies of {} bytes, bare ones have {}",
-                row.body_bytes,
-                bare[0].body_bytes
-            );
-            println!("check {name} ... ok");
-            passed += 1;
-        }
-    }
-    println!("bench: {passed} checks passed");
-    Ok(true)
-}
-
-/// What the command line chooses.
-struct Chosen {
-    words: Vec<String>,
-    left_out: Vec<String>,
-}
-
-impl Chosen {
-    /// As the test harness reads it, so that `cargo test WORD` means the same here; its other options are not for us.
-    fn read(arguments: &[String]) -> Self {
-        let mut chosen = Self { words: vec![], left_out: vec![] };
-        let mut arguments = arguments.iter().cloned();
-        while let Some(argument) = arguments.next() {
-            if argument == "--skip" {
-                chosen.left_out.extend(arguments.next());
-            } else if !argument.starts_with('-') {
-                chosen.words.push(argument);
-            }
-        }
-        chosen
-    }
-
-    fn has(&self, name: &str) -> bool {
-        let is_named = |words: &[String]| words.iter().any(|word| name.contains(word.as_str()));
-        (self.words.is_empty() || is_named(&self.words)) && !is_named(&self.left_out)
-    }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
+use serde::Serialize;
 
 /// A tick of the times in `/proc/<pid>/stat`: USER_HZ, 100 a second on every Linux.
 const TICK: Duration = Duration::from_millis(10);
@@ -21,12 +22,12 @@ pub(crate) fn cpu(pid: u32) -> anyhow::Result<Duration> {
 }
 
 /// Memory of a process, in bytes.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Memory {
-    /// Resident now.
-    pub(crate) now: u64,
     /// The most that was resident.
     pub(crate) peak: u64,
+    /// Resident now.
+    pub(crate) end: u64,
 }
 
 /// The memory of a process.
@@ -41,6 +42,6 @@ pub(crate) fn memory(pid: u32) -> anyhow::Result<Memory> {
         let kilobytes: u64 = line?.trim().strip_suffix(" kB")?.parse().ok()?;
         Some(kilobytes * 1024)
     };
-    let memory = bytes("VmRSS").zip(bytes("VmHWM")).map(|(now, peak)| Memory { now, peak });
+    let memory = bytes("VmHWM").zip(bytes("VmRSS")).map(|(peak, end)| Memory { peak, end });
     memory.with_context(|| format!("{path} tells no memory"))
 }

@@ -27,9 +27,9 @@ pub(crate) struct Row {
     /// From the time that the change was due to its arrival. Means something where changes are sent at a steady rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) latency: Option<Latency>,
-    /// Of the service's process.
+    /// Of the service's process, when everything was delivered.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) peak_rss: Option<u64>,
+    pub(crate) memory: Option<Memory>,
     /// The rate, as a share of the best bare loop's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) rate_of_bare: Option<f64>,
@@ -55,7 +55,7 @@ impl Row {
             sink_cores: if seconds > 0.0 { sink_cpu.as_secs_f64() / seconds } else { 0.0 },
             body_bytes: report.bytes / (report.deliveries + report.repeats).max(1),
             latency: None,
-            peak_rss: None,
+            memory: None,
             rate_of_bare: None,
             cpu_of_bare: None,
             notes: if report.repeats > 0 { vec![format!("{} repeats", report.repeats)] } else { vec![] },
@@ -64,7 +64,7 @@ impl Row {
 
     /// With the memory of the service's process.
     pub(crate) fn with_memory(mut self, memory: Memory) -> Self {
-        self.peak_rss = Some(memory.peak);
+        self.memory = Some(memory);
         self
     }
 
@@ -91,7 +91,7 @@ impl Row {
 
 /// The head of the table.
 pub(crate) const HEAD: &str = "\
-| scenario | deliveries | s | per s | of bare | CPU us each | x bare | p50 / p95 / p99 ms | peak MB | sink cores | notes |
+| scenario | deliveries | s | per s | of bare | CPU us each | x bare | p50 / p95 / p99 ms | RSS MB peak / end | sink cores | notes |
 |---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|";
 
 /// One line of the table.
@@ -111,7 +111,10 @@ pub(crate) fn line(row: &Row) -> String {
         row.rate_of_bare.map_or_else(empty, |ratio| format!("{ratio:.3}")),
         row.cpu_us,
         row.cpu_of_bare.map_or_else(empty, |ratio| format!("{ratio:.1}")),
-        row.peak_rss.map_or_else(empty, |bytes| format!("{:.0}", bytes as f64 / 1e6)),
+        row.memory.map_or_else(empty, |memory| {
+            let [peak, end] = [memory.peak, memory.end].map(|bytes| bytes as f64 / 1e6);
+            format!("{peak:.0} / {end:.0}")
+        }),
         row.sink_cores,
         row.notes.join(", "),
     )

@@ -4,12 +4,13 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use anyhow::Context as _;
 use tempfile::TempDir;
 
 use crate::changes::{Change, Workload, Writer};
 use crate::clock::{Deadline, now_us};
 use crate::report::Row;
-use crate::service::Service;
+use crate::service::{self, Service};
 use crate::sink::Sink;
 use crate::stores::{Mode, Stores};
 
@@ -31,7 +32,7 @@ pub(crate) enum Scenario {
     Steady(Workload, Rate),
     /// Changes come while the receiver is down; then it is up.
     Drain(Workload),
-    /// As preload; what counts is the memory.
+    /// As preload, with many clients and little to do: what counts is the memory.
     Memory(Workload),
 }
 
@@ -64,12 +65,12 @@ impl Scenario {
         | Self::Memory(workload)) = self;
         let mut stage = Stage::new(mode, workload, sink, deadline)?;
         let name = self.name(mode);
-        match self {
-            Self::Preload(_) => preload(&mut stage, name).await,
+        let row = match self {
+            Self::Preload(_) | Self::Memory(_) => preload(&mut stage, name).await,
             Self::Steady(_, rate) => steady(&mut stage, name, rate).await,
             Self::Drain(_) => drain(&mut stage, name).await,
-            Self::Memory(_) => memory(&mut stage, name).await,
-        }
+        };
+        row.with_context(|| service::end_of(&stage.log))
     }
 }
 
@@ -205,14 +206,4 @@ async fn drain(stage: &mut Stage<'_>, name: String) -> anyhow::Result<Row> {
     let [first, last] = [report.first_us, report.last_us].map(|at_us| (at_us - up_us) as f64 / 1e6);
     let row = stage.finish(service, before, name).await?;
     Ok(row.with_note(format!("first after {first:.2} s, last after {last:.2} s")))
-}
-
-async fn memory(stage: &mut Stage<'_>, name: String) -> anyhow::Result<Row> {
-    stage.start_with_clients().await?.stop(stage.deadline).await?;
-    stage.stores.load(&stage.writer, stage.workload.changes()).await?;
-    let before = Used { cpu: Duration::ZERO, sink: stage.sink.cpu()? };
-    let service = stage.start().await?;
-    stage.wait_for_deliveries().await?;
-    let now = service.memory()?.now as f64 / 1e6;
-    Ok(stage.finish(service, before, name).await?.with_note(format!("{now:.0} MB at the end")))
 }

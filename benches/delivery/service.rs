@@ -6,7 +6,6 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use anyhow::Context as _;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde_json::{Value, json};
 
@@ -32,7 +31,7 @@ impl Service {
     /// Starts one and waits until it is ready.
     ///
     /// # Errors
-    /// It is not ready in time; with the end of its log.
+    /// It is not ready in time.
     pub(crate) async fn start(
         environment: &[(String, String)],
         log: &Path,
@@ -53,7 +52,7 @@ impl Service {
             .spawn()?;
         let http = awc::Client::builder().timeout(Duration::from_secs(30)).finish();
         let mut service = Self { process, url: format!("http://127.0.0.1:{port}"), http };
-        service.wait_until_ready(deadline).await.with_context(|| end_of(log))?;
+        service.wait_until_ready(deadline).await?;
         Ok(service)
     }
 
@@ -165,7 +164,8 @@ impl Drop for Service {
     }
 }
 
-fn end_of(log: &Path) -> String {
+/// The end of a service's log, for messages.
+pub(crate) fn end_of(log: &Path) -> String {
     const LINES: usize = 20;
     let text = std::fs::read_to_string(log).unwrap_or_default();
     let lines: Vec<&str> = text.lines().collect();
