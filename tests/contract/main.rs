@@ -8,7 +8,12 @@ mod clock;
 mod event_log;
 mod fixture;
 mod locks;
+#[cfg(feature = "cluster")]
+#[path = "../services/mod.rs"]
+mod services;
 mod stash;
+#[cfg(feature = "cluster")]
+mod test_services;
 
 /// Runs every case on a backend: one fresh store a test.
 macro_rules! contract {
