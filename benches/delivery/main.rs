@@ -79,7 +79,8 @@ fn all() -> Vec<(Mode, Scenario)> {
         memory(1000),
         memory(5000),
     ];
-    scenarios.map(|scenario| (Mode::Embedded, scenario)).to_vec()
+    let in_mode = |mode| scenarios.map(|scenario| (mode, scenario));
+    Mode::all().into_iter().flat_map(in_mode).collect()
 }
 
 async fn bench(chosen: &Chosen) -> anyhow::Result<bool> {

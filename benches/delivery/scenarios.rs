@@ -63,7 +63,7 @@ impl Scenario {
         | Self::Steady(workload, _)
         | Self::Drain(workload)
         | Self::Memory(workload)) = self;
-        let mut stage = Stage::new(mode, workload, sink, deadline)?;
+        let mut stage = Stage::new(mode, workload, sink, deadline).await?;
         let name = self.name(mode);
         let row = match self {
             Self::Preload(_) | Self::Memory(_) => preload(&mut stage, name).await,
@@ -87,9 +87,14 @@ struct Stage<'a> {
 }
 
 impl<'a> Stage<'a> {
-    fn new(mode: Mode, workload: Workload, sink: &'a mut Sink, deadline: Deadline) -> anyhow::Result<Self> {
+    async fn new(
+        mode: Mode,
+        workload: Workload,
+        sink: &'a mut Sink,
+        deadline: Deadline,
+    ) -> anyhow::Result<Self> {
         let folder = tempfile::Builder::new().prefix("dispatcher-bench-").tempdir()?;
-        let stores = mode.fresh(folder.path());
+        let stores = mode.fresh(folder.path()).await?;
         let environment = stores.environment();
         let (writer, log) = (Writer::new(), folder.path().join("service.log"));
         Ok(Self { workload, writer, stores, environment, log, folder, sink, deadline })

@@ -1,5 +1,7 @@
 //! What the service works on, in each mode: how it is told where that is, and how changes get into the source.
 
+#[cfg(feature = "cluster")]
+mod cluster;
 mod embedded;
 
 use std::path::Path;
@@ -12,12 +14,18 @@ use crate::service::Service;
 pub(crate) enum Mode {
     /// One SQLite file.
     Embedded,
+    /// Kafka, Redis, MongoDB, PostgreSQL.
+    #[cfg(feature = "cluster")]
+    Cluster,
 }
 
 /// Stores of a scenario's own, empty at first.
 pub(crate) enum Stores {
     /// A data folder.
     Embedded(embedded::DataFolder),
+    /// Names in each store.
+    #[cfg(feature = "cluster")]
+    Cluster(cluster::Names),
 }
 
 impl Mode {
@@ -25,14 +33,30 @@ impl Mode {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Embedded => "embedded",
+            #[cfg(feature = "cluster")]
+            Self::Cluster => "cluster",
         }
     }
 
-    /// Stores that nobody has used. What they keep in files is below `folder`.
-    pub(crate) fn fresh(self, folder: &Path) -> Stores {
-        match self {
+    /// All modes of this build.
+    pub(crate) fn all() -> Vec<Self> {
+        vec![
+            Self::Embedded,
+            #[cfg(feature = "cluster")]
+            Self::Cluster,
+        ]
+    }
+
+    /// Stores that nobody has used. What embedded mode keeps is below `folder`.
+    ///
+    /// # Errors
+    /// The stores of cluster mode cannot be started or reached.
+    pub(crate) async fn fresh(self, folder: &Path) -> anyhow::Result<Stores> {
+        Ok(match self {
             Self::Embedded => Stores::Embedded(embedded::DataFolder::below(folder)),
-        }
+            #[cfg(feature = "cluster")]
+            Self::Cluster => Stores::Cluster(cluster::Names::fresh().await?),
+        })
     }
 }
 
@@ -41,6 +65,8 @@ impl Stores {
     pub(crate) fn environment(&self) -> Vec<(String, String)> {
         match self {
             Self::Embedded(data) => data.environment(),
+            #[cfg(feature = "cluster")]
+            Self::Cluster(names) => names.environment(),
         }
     }
 
@@ -55,6 +81,8 @@ impl Stores {
     ) -> anyhow::Result<()> {
         match self {
             Self::Embedded(data) => data.load(writer, changes).await,
+            #[cfg(feature = "cluster")]
+            Self::Cluster(names) => names.load(writer, changes).await,
         }
     }
 
@@ -73,6 +101,8 @@ impl Stores {
                 let records = changes.iter().map(|(change, due_us)| writer.record(*change, *due_us));
                 service.post_events(records.collect()).await
             }
+            #[cfg(feature = "cluster")]
+            Self::Cluster(names) => names.send(writer, changes).await,
         }
     }
 }
