@@ -66,7 +66,7 @@ impl Results {
             }
             Err(err) => {
                 self.failed += 1;
-                println!("test {name} ... FAILED\n{err:?}");
+                println!("test {name} ... FAILED\n{err:#}");
             }
         }
     }

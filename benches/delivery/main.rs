@@ -46,7 +46,7 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(err) => {
-            eprintln!("bench: {err:?}");
+            eprintln!("bench: {err:#}");
             ExitCode::FAILURE
         }
     }
@@ -100,11 +100,16 @@ async fn bench(chosen: &Chosen) -> anyhow::Result<bool> {
         if !chosen.has(&name) {
             continue;
         }
-        match scenario.run(mode, &mut sink, deadline).await {
+        let result = if deadline.is_over() {
+            Err(anyhow::anyhow!("no time is left"))
+        } else {
+            scenario.run(mode, &mut sink, deadline).await
+        };
+        match result {
             Ok(row) => show(row.beside(&bare.best)),
             Err(err) => {
                 println!("| {name} | FAILED |");
-                failures.push(format!("{name}: {err:?}"));
+                failures.push(format!("{name}: {err:#}"));
             }
         }
     }

@@ -4,7 +4,6 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
 use tempfile::TempDir;
 
 use crate::changes::{Change, Workload, Writer};
@@ -70,7 +69,7 @@ impl Scenario {
             Self::Steady(_, rate) => steady(&mut stage, name, rate).await,
             Self::Drain(_) => drain(&mut stage, name).await,
         };
-        row.with_context(|| service::end_of(&stage.log))
+        row.map_err(|err| anyhow::anyhow!("{err:#}\n{}", service::end_of(&stage.log)))
     }
 }
 

@@ -169,5 +169,5 @@ pub(crate) fn end_of(log: &Path) -> String {
     const LINES: usize = 20;
     let text = std::fs::read_to_string(log).unwrap_or_default();
     let lines: Vec<&str> = text.lines().collect();
-    format!("the end of its log:\n{}\n", lines[lines.len().saturating_sub(LINES)..].join("\n"))
+    format!("the end of its log:\n{}", lines[lines.len().saturating_sub(LINES)..].join("\n"))
 }
