@@ -66,7 +66,7 @@ impl Service {
         let starting = web::starting(startup.clone(), settings.mode.as_str(), listener.try_clone()?)?;
         let answers_meanwhile = starting.handle();
         actix_rt::spawn(starting);
-        let stores = Stores::open(&settings, &clock, &startup).await?;
+        let stores = Stores::open(&settings, &clock, &metrics, &startup).await?;
 
         let restarts = metrics.restarts.clone();
         let count = Arc::new(move |kind| restarts.with_label_values(&[kind]).inc());

@@ -42,6 +42,9 @@ pub struct Metrics {
     pub restarts: IntCounterVec,
     /// Errors of stores that were retried, by `store`.
     pub store_errors: IntCounterVec,
+    /// Copies and notices for Redis that were dropped, because it was away or refused them, by `copy`: config, config_id,
+    /// state, notice.
+    pub copies_dropped: IntCounterVec,
 }
 
 impl Metrics {
@@ -115,6 +118,11 @@ impl Metrics {
             delivery_actors: gauge("delivery_actors", "Delivery actors alive"),
             restarts: counters("actor_restarts_total", "Restarts of actors", &["kind"]),
             store_errors: counters("store_errors_total", "Errors of stores that were retried", &["store"]),
+            copies_dropped: counters(
+                "copies_dropped_total",
+                "Copies for Redis that were dropped because it was away",
+                &["copy"],
+            ),
             registry,
         }
     }

@@ -1,11 +1,14 @@
 //! The stores of a mode, opened.
 
+#[cfg(feature = "cluster")]
+mod cluster;
 mod embedded;
 mod waiting;
 
 use std::sync::Arc;
 
 pub(super) use self::waiting::{NotOpen, until_there};
+use crate::metrics::Metrics;
 use crate::ports::client_configs::ClientConfigs;
 use crate::ports::client_states::ClientStates;
 use crate::ports::clock::Clock;
@@ -34,13 +37,18 @@ impl Stores {
     ///
     /// # Errors
     /// What waiting does not mend.
+    #[cfg_attr(not(feature = "cluster"), expect(unused_variables, reason = "a file is not waited for"))]
     pub(super) async fn open(
         settings: &Settings,
         clock: &Arc<dyn Clock>,
+        metrics: &Metrics,
         startup: &Startup,
     ) -> anyhow::Result<Self> {
         match settings.mode {
             Mode::Embedded => embedded::open(settings, clock.clone()).await,
+            #[cfg(feature = "cluster")]
+            Mode::Cluster => cluster::open(settings, clock.clone(), metrics, startup).await,
+            #[cfg(not(feature = "cluster"))]
             Mode::Cluster => {
                 anyhow::bail!("this build has no cluster mode: build it with the feature `cluster`")
             }

@@ -10,3 +10,4 @@ pub mod mongo;
 pub mod postgres;
 #[cfg(feature = "cluster")]
 pub mod redis;
+mod stored;

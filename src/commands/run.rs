@@ -21,8 +21,8 @@ pub(super) async fn run(options: RunOptions) -> anyhow::Result<()> {
     let sources = Sources::of_process(options.config);
     let settings = Settings::load(&sources)?;
     logging::start(&settings.log.filter);
-    for name in settings::unused(&sources.environment) {
-        log::warn!("{name} is set, and changes nothing in this version");
+    for name in settings::unused(&sources.environment, settings.mode) {
+        log::warn!("{name} is set, and changes nothing mode={}", settings.mode.as_str());
     }
     // Every webhook connection is a descriptor.
     match rlimit::increase_nofile_limit(u64::MAX) {

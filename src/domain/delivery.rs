@@ -64,6 +64,17 @@ pub enum FailureClass {
     Payload,
 }
 
+impl FailureClass {
+    /// The word in the store.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Endpoint => "endpoint",
+            Self::Config => "config",
+            Self::Payload => "payload",
+        }
+    }
+}
+
 /// What became of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {

@@ -56,6 +56,13 @@ pub struct RowFailure {
     pub next_attempt_at_ms: i64,
 }
 
+impl RowFailure {
+    /// What it adds to the failures that count towards giving the payload up: 1 or 0.
+    pub fn payload_failures(&self) -> i64 {
+        i64::from(self.class == FailureClass::Payload)
+    }
+}
+
 /// A row as it is read for draining.
 #[derive(Debug, Clone)]
 pub struct StashRow {

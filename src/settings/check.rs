@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::{Settings, SettingsError};
+use super::cluster::{Kafka, Mongo, Postgres, Redis};
+use super::{Mode, Settings, SettingsError};
+use crate::domain::config::Secret;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -10,15 +12,8 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 impl Settings {
     /// Ranges, and pairs of settings that exclude each other.
     pub(super) fn check(&self) -> Result<(), SettingsError> {
-        let is_name = |text: &str| {
-            !text.is_empty()
-                && text.len() <= 200
-                && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
-        };
-        let name = "must be letters, digits, '.', '_' and '-', at most 200";
-        require(is_name(&self.source.prefix), "source.prefix", name)?;
-        require(is_name(&self.source.group), "source.group", name)?;
-        require(is_name(&self.mongo.prefix), "mongo.prefix", name)?;
+        name("source.prefix", &self.source.prefix)?;
+        name("source.group", &self.source.group)?;
         require(!self.data_dir.as_os_str().is_empty(), "data_dir", "must not be empty")?;
 
         require((1..=1024).contains(&self.transfer.partitions), "transfer.partitions", "must be 1 to 1024")?;
@@ -58,8 +53,140 @@ impl Settings {
         {
             return Err(SettingsError::new("tls.ca_file", format!("cannot read {}: {err}", path.display())));
         }
+        self.check_kafka(&self.kafka)?;
+        self.redis.check()?;
+        self.mongo.check()?;
+        self.postgres.check()?;
+        let queue = &self.queue.prefix;
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"._-:{}".contains(&byte);
+        require(
+            (1..=200).contains(&queue.len()) && queue.bytes().all(fits),
+            "queue.prefix",
+            "must be letters, digits, '.', '_', '-', ':', '{' and '}', at most 200",
+        )?;
+        let ours = format!("{}:dsp", self.redis.prefix);
+        let meets = *queue == ours || queue.starts_with(&format!("{ours}:"));
+        require(!meets, "queue.prefix", "must not begin as the service's own keys, <redis.prefix>:dsp")?;
+        if self.mode == Mode::Cluster { self.check_cluster() } else { Ok(()) }
+    }
+
+    fn check_kafka(&self, kafka: &Kafka) -> Result<(), SettingsError> {
+        for (index, broker) in kafka.brokers.iter().enumerate() {
+            require(is_host(broker), &format!("kafka.brokers[{index}]"), HOST)?;
+        }
+        address("kafka", &kafka.host, kafka.port)?;
+        within("kafka.session_timeout", kafka.session_timeout, Duration::from_secs(3), 5 * MINUTE)?;
+        let topics = [
+            ("kafka.transfer_topic", &kafka.transfer_topic),
+            ("kafka.dead_topic", &kafka.dead_topic),
+            ("kafka.events_topic", &kafka.events_topic),
+        ];
+        let source = format!("{}.", self.source.prefix);
+        for (index, (key, topic)) in topics.iter().enumerate() {
+            name(key, topic)?;
+            if topic.starts_with(&source) {
+                let problem = format!(
+                    "must not begin with {source:?}: the source topics do (source.prefix), and it would be read as one"
+                );
+                return Err(SettingsError::new(*key, problem));
+            }
+            if let Some((other, _)) = topics[..index].iter().find(|(_, earlier)| earlier == topic) {
+                return Err(SettingsError::new(*key, format!("must not be the topic of {other}")));
+            }
+        }
         Ok(())
     }
+
+    /// What cluster mode cannot do without.
+    fn check_cluster(&self) -> Result<(), SettingsError> {
+        require(
+            cfg!(feature = "cluster"),
+            "mode",
+            "this build has no cluster mode: build it with the feature `cluster`, or set DISPATCHER_MODE=embedded",
+        )?;
+        let needed = [
+            (self.kafka.bootstrap_servers().is_some(), "kafka.brokers", "KAFKA_BROKERS or KAFKA_HOST"),
+            (self.redis.url().is_some(), "redis.host", "REDIS_HOST or REDIS_URL"),
+            (self.mongo.url().is_some(), "mongo.host", "MONGO_HOST or MONGO_URL"),
+            (self.postgres.url().is_some(), "postgres.host", "POSTGRES_HOST or POSTGRES_URL"),
+        ];
+        for (is_there, key, variables) in needed {
+            require(
+                is_there,
+                key,
+                &format!("cluster mode needs it: set {variables} (DISPATCHER_MODE=embedded needs none)"),
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl Redis {
+    fn check(&self) -> Result<(), SettingsError> {
+        scheme("redis.url", self.url.as_ref(), &["redis://", "rediss://"])?;
+        address("redis", &self.host, self.port)?;
+        name("redis.prefix", &self.prefix)
+    }
+}
+
+impl Mongo {
+    fn check(&self) -> Result<(), SettingsError> {
+        name("mongo.prefix", &self.prefix)?;
+        scheme("mongo.url", self.url.as_ref(), &["mongodb://", "mongodb+srv://"])?;
+        let hosts = self.host.is_empty() || self.host.split(',').all(is_host);
+        require(hosts, "mongo.host", "must be host:port, several with commas")?;
+        plain("mongo.db", &self.db)?;
+        plain("mongo.user", &self.user)?;
+        let is_query = |byte: u8| byte.is_ascii_graphic() && !b"\"'?#".contains(&byte);
+        let query = "must be name=value pairs with & between them, without the ?";
+        require(self.query.bytes().all(is_query), "mongo.query", query)?;
+        let password = "needs mongo.user (MONGO_USER)";
+        require(self.password.is_none() || !self.user.is_empty(), "mongo.password", password)
+    }
+}
+
+impl Postgres {
+    fn check(&self) -> Result<(), SettingsError> {
+        scheme("postgres.url", self.url.as_ref(), &["postgres://", "postgresql://"])?;
+        address("postgres", &self.host, self.port)?;
+        plain("postgres.db", &self.db)?;
+        require(!self.db.is_empty(), "postgres.db", "must not be empty")?;
+        plain("postgres.user", &self.user)?;
+        require(!self.user.is_empty(), "postgres.user", "must not be empty")?;
+        name("postgres.prefix", &self.prefix)?;
+        require((1..=1000).contains(&self.pool_size), "postgres.pool_size", "must be 1 to 1000")
+    }
+}
+
+const HOST: &str = "must be a host, or host:port, without a scheme or a path";
+
+/// A name or address, maybe with a port.
+fn is_host(text: &str) -> bool {
+    !text.is_empty()
+        && text.len() <= 255
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte))
+}
+
+fn address(section: &str, host: &str, port: u16) -> Result<(), SettingsError> {
+    require(host.is_empty() || is_host(host), &format!("{section}.host"), HOST)?;
+    require(port != 0, &format!("{section}.port"), "must be 1 to 65535")
+}
+
+/// A name that we make other names from: of topics, databases, tables, keys.
+fn name(key: &str, text: &str) -> Result<(), SettingsError> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    let is_name = (1..=200).contains(&text.len()) && text.bytes().all(fits);
+    require(is_name, key, "must be letters, digits, '.', '_' and '-', at most 200")
+}
+
+fn plain(key: &str, text: &str) -> Result<(), SettingsError> {
+    require(!text.chars().any(char::is_control), key, "must not hold control characters")
+}
+
+/// Says nothing of the URL itself: it may hold a password.
+fn scheme(key: &str, url: Option<&Secret>, schemes: &[&str]) -> Result<(), SettingsError> {
+    let fits = url.is_none_or(|url| schemes.iter().any(|scheme| url.expose().starts_with(scheme)));
+    require(fits, key, &format!("must begin with {}", schemes.join(" or ")))
 }
 
 fn require(holds: bool, key: &str, problem: &str) -> Result<(), SettingsError> {

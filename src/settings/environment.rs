@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use super::SettingsError;
+use super::{Mode, SettingsError};
 use crate::domain::config::Secret;
 
 /// Environment variables by name, so that no test has to touch the process.
@@ -37,7 +37,32 @@ pub(super) const VARIABLES: &[Variable] = &[
     plain("DISPATCHER_SOURCE_PREFIX", "source.prefix"),
     plain("DISPATCHER_SIGNAL_COLLECTION", "source.signal_collections"),
     plain("DISPATCHER_CONSUMER_GROUP_ID", "source.group"),
+    plain("KAFKA_BROKERS", "kafka.brokers"),
+    plain("KAFKA_HOST", "kafka.host"),
+    plain("KAFKA_PORT", "kafka.port"),
+    plain("DISPATCHER_START", "kafka.start"),
+    plain("DISPATCHER_TRANSFER_TOPIC", "kafka.transfer_topic"),
+    plain("DISPATCHER_DEAD_TOPIC", "kafka.dead_topic"),
+    plain("DISPATCHER_EVENTS_TOPIC", "kafka.events_topic"),
+    secret("REDIS_URL", "redis.url"),
+    plain("REDIS_HOST", "redis.host"),
+    plain("REDIS_PORT", "redis.port"),
+    secret("REDIS_PASSWORD", "redis.password"),
+    plain("REDIS_PREFIX", "redis.prefix"),
     plain("MONGO_PREFIX", "mongo.prefix"),
+    secret("MONGO_URL", "mongo.url"),
+    plain("MONGO_HOST", "mongo.host"),
+    plain("MONGO_DB", "mongo.db"),
+    plain("MONGO_USER", "mongo.user"),
+    secret("MONGO_PASS", "mongo.password"),
+    plain("MONGO_QUERY", "mongo.query"),
+    secret("POSTGRES_URL", "postgres.url"),
+    plain("POSTGRES_HOST", "postgres.host"),
+    plain("POSTGRES_PORT", "postgres.port"),
+    plain("POSTGRES_DB", "postgres.db"),
+    plain("POSTGRES_PREFIX", "postgres.prefix"),
+    plain("POSTGRES_USER", "postgres.user"),
+    secret("POSTGRES_PASSWORD", "postgres.password"),
     plain("DISPATCHER_RETRY_BASE", "retry.base"),
     plain("DISPATCHER_EGRESS_ALLOW", "egress.allow"),
     plain("DISPATCHER_TLS_CA_FILE", "tls.ca_file"),
@@ -52,16 +77,23 @@ pub(super) const CLUSTER_VARIABLES: &[&str] = &["KAFKA_HOST", "KAFKA_BROKERS"];
 const UNUSED_VARIABLES: &[&str] = &[
     "CLEANER_STASH_LOGS_TTL",
     "DISPATCHER_CANARY_INTERVAL",
-    "DISPATCHER_DEAD_TOPIC",
-    "DISPATCHER_EVENTS_TOPIC",
+    "DISPATCHER_HEAVY_WORKER_CONCURRENCY",
     "DISPATCHER_RETRY_TTL",
-    "DISPATCHER_START",
-    "DISPATCHER_TRANSFER_TOPIC",
+    "DISPATCHER_SCHEDULE_WORKER_CONCURRENCY",
+    "DISPATCHER_WORKER_CONCURRENCY",
+    "OTLP_HOST",
+    "OTLP_PORT",
 ];
 
-/// Those of the variables that are set and change nothing yet.
-pub fn unused(environment: &Environment) -> Vec<&'static str> {
-    UNUSED_VARIABLES.iter().copied().filter(|name| get(environment, name).is_some()).collect()
+/// Those that only cluster mode has a use for. The platform's addresses are not among them: they are everywhere.
+const CLUSTER_ONLY_VARIABLES: &[&str] =
+    &["DISPATCHER_DEAD_TOPIC", "DISPATCHER_EVENTS_TOPIC", "DISPATCHER_START", "DISPATCHER_TRANSFER_TOPIC"];
+
+/// Those of the variables that are set and change nothing: not yet, or not in this mode.
+pub fn unused(environment: &Environment, mode: Mode) -> Vec<&'static str> {
+    let cluster_only = if mode == Mode::Embedded { CLUSTER_ONLY_VARIABLES } else { &[] };
+    let names = UNUSED_VARIABLES.iter().chain(cluster_only).copied();
+    names.filter(|name| get(environment, name).is_some()).collect()
 }
 
 /// A variable that is set and not empty.
@@ -90,7 +122,7 @@ impl Variable {
 }
 
 /// The secret in a file, without the line end that editors add.
-fn read_secret(path: &Path) -> Result<String, String> {
+pub(super) fn read_secret(path: &Path) -> Result<String, String> {
     let text =
         std::fs::read_to_string(path).map_err(|err| format!("cannot read {}: {err}", path.display()))?;
     let secret = text.trim_end_matches(['\r', '\n']);

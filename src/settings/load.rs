@@ -5,10 +5,10 @@
 use std::path::{Path, PathBuf};
 
 use config::builder::DefaultState;
-use config::{Config, ConfigBuilder, ConfigError, File, FileFormat, Map, Source as _, Value, ValueKind};
+use config::{Config, ConfigBuilder, ConfigError, File, FileFormat, Map, Source, Value, ValueKind};
 
 use super::environment::{CLUSTER_VARIABLES, Environment, VARIABLES, get};
-use super::{Mode, Settings, SettingsError};
+use super::{KafkaOptions, Mode, Settings, SettingsError};
 
 /// The defaults, compiled in.
 const DEFAULTS: &str = include_str!("../../config/default.toml");
@@ -42,25 +42,43 @@ impl Sources {
 
 type Table = Map<String, Value>;
 
+/// A table that was read already.
+#[derive(Debug, Clone)]
+struct Layer(Table);
+
+impl Source for Layer {
+    fn clone_into_box(&self) -> Box<dyn Source + Send + Sync> {
+        Box::new(self.clone())
+    }
+
+    fn collect(&self) -> Result<Table, ConfigError> {
+        Ok(self.0.clone())
+    }
+}
+
 impl Settings {
     /// Reads all layers and checks them.
     ///
     /// # Errors
     /// The first mistake found.
     pub fn load(sources: &Sources) -> Result<Self, SettingsError> {
-        let defaults = table(DEFAULTS).map_err(|problem| SettingsError::new("default.toml", problem))?;
+        let mut defaults = table(DEFAULTS).map_err(|problem| SettingsError::new("default.toml", problem))?;
+        let mut options = KafkaOptions::default();
+        options.take_from(&mut defaults)?;
         let mut origins = Map::new();
-        let mut builder = Config::builder().add_source(File::from_str(DEFAULTS, FileFormat::Toml));
+        let mut builder = Config::builder().add_source(Layer(defaults.clone()));
         if let Some((path, named_by)) = sources.file() {
             let text = read(&path, named_by)?;
             let shown = path.display().to_string();
-            let given = table(&text).map_err(|problem| SettingsError::new(&shown, problem))?;
+            let mut given = table(&text).map_err(|problem| SettingsError::new(&shown, problem))?;
+            options.take_from(&mut given).map_err(|err| err.set_in(&shown))?;
             compare(&given, &defaults, "", &mut |key| {
                 origins.insert(key, shown.clone());
             })
             .map_err(|err| err.set_in(&shown))?;
-            builder = builder.add_source(File::from_str(&text, FileFormat::Toml));
+            builder = builder.add_source(Layer(given));
         }
+        options.overlay(&sources.environment)?;
         let builder = environment(builder, &defaults, &sources.environment, &mut origins)?;
         let located = |err: SettingsError| match origins.get(err.key().split('[').next().unwrap_or_default())
         {
@@ -68,16 +86,9 @@ impl Settings {
             None => err,
         };
         let mut config = builder.build().map_err(|err| located(mistake(err)))?;
-        let implied_by = resolve_mode(&mut config, &sources.environment).map_err(located)?;
-        let settings: Self = config.try_deserialize().map_err(|err| located(mistake(err)))?;
-        if settings.mode == Mode::Cluster {
-            let why = match implied_by {
-                Some(name) => format!("{name} is set; DISPATCHER_MODE=embedded overrules it"),
-                None => "say embedded, or leave it out".to_owned(),
-            };
-            let problem = format!("cluster mode is not in this build yet: {why}");
-            return Err(SettingsError::new("DISPATCHER_MODE", problem));
-        }
+        resolve(&mut config, &sources.environment).map_err(located)?;
+        let mut settings: Self = config.try_deserialize().map_err(|err| located(mistake(err)))?;
+        settings.kafka.options = options;
         settings.check().map_err(located)?;
         Ok(settings)
     }
@@ -200,27 +211,26 @@ fn default_kind<'a>(defaults: &'a Table, key: &str) -> Option<&'a ValueKind> {
     section.get(name).map(|value| &value.kind)
 }
 
-/// Replaces `auto`. Returns the variable that implied cluster mode.
-fn resolve_mode(
-    config: &mut Config,
-    environment: &Environment,
-) -> Result<Option<&'static str>, SettingsError> {
-    match config.get_string("mode").map_err(mistake)?.as_str() {
-        "auto" => {}
-        "embedded" | "cluster" => return Ok(None),
+/// Replaces `auto`: the mode by what the environment names, the address of the API by the mode.
+fn resolve(config: &mut Config, environment: &Environment) -> Result<(), SettingsError> {
+    let mode = match config.get_string("mode").map_err(mistake)?.as_str() {
+        "embedded" => Mode::Embedded,
+        "cluster" => Mode::Cluster,
+        "auto" if CLUSTER_VARIABLES.iter().any(|name| get(environment, name).is_some()) => Mode::Cluster,
+        "auto" => Mode::Embedded,
         other => {
             let problem = format!("expected auto, embedded or cluster, found {other:?}");
             return Err(SettingsError::new("mode", problem));
         }
+    };
+    let mut builder =
+        Config::builder().add_source(config.clone()).set_override("mode", mode.as_str()).map_err(mistake)?;
+    if config.get_string("api.host").map_err(mistake)? == "auto" {
+        let host = if mode == Mode::Cluster { "0.0.0.0" } else { "127.0.0.1" };
+        builder = builder.set_override("api.host", host).map_err(mistake)?;
     }
-    let implied_by = CLUSTER_VARIABLES.iter().copied().find(|name| get(environment, name).is_some());
-    let mode = if implied_by.is_some() { Mode::Cluster } else { Mode::Embedded };
-    *config = Config::builder()
-        .add_source(config.clone())
-        .set_override("mode", mode.as_str())
-        .and_then(|builder| builder.build())
-        .map_err(mistake)?;
-    Ok(implied_by)
+    *config = builder.build().map_err(mistake)?;
+    Ok(())
 }
 
 fn mistake(err: ConfigError) -> SettingsError {

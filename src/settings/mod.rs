@@ -1,11 +1,15 @@
 //! All settings, typed. `config/default.toml` lists every key; [`Settings::load`] reads the layers above it.
 
 mod check;
+mod cluster;
 mod environment;
 mod error;
+mod kafka_options;
 mod load;
 mod values;
 
+#[cfg(test)]
+mod cluster_tests;
 #[cfg(test)]
 mod tests;
 
@@ -15,8 +19,10 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+pub use cluster::{Kafka, Mongo, Postgres, Queue, Redis, SslMode};
 pub use environment::{Environment, admin_token, unused};
 pub use error::SettingsError;
+pub use kafka_options::KafkaOptions;
 pub use load::Sources;
 
 use crate::backends::http::EgressRule;
@@ -34,8 +40,16 @@ pub struct Settings {
     pub api: Api,
     /// The source stream.
     pub source: Source,
+    /// Kafka.
+    pub kafka: Kafka,
+    /// Redis.
+    pub redis: Redis,
     /// The platform's databases.
     pub mongo: Mongo,
+    /// PostgreSQL.
+    pub postgres: Postgres,
+    /// The queues.
+    pub queue: Queue,
     /// Who gets what.
     pub routing: Routing,
     /// The transfer log.
@@ -113,12 +127,15 @@ impl Source {
     }
 }
 
-/// The platform's databases.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Mongo {
-    /// Databases are `<prefix>-<name>`.
-    pub prefix: String,
+/// Where a group that was never seen before begins to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// What is there is passed over; topics that are created later are read from their beginning.
+    Now,
+    /// Everything that the log still has.
+    Earliest,
+    /// From this time on, milliseconds since 1970.
+    At(i64),
 }
 
 /// Who gets what.

@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::environment::VARIABLES;
 use super::*;
 
-fn sources(file: Option<&std::path::Path>, variables: &[(&str, &str)]) -> Sources {
+pub(super) fn sources(file: Option<&std::path::Path>, variables: &[(&str, &str)]) -> Sources {
     Sources {
         file: file.map(Into::into),
         environment: variables.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
@@ -11,14 +11,14 @@ fn sources(file: Option<&std::path::Path>, variables: &[(&str, &str)]) -> Source
 }
 
 /// The message for a settings file with this text.
-fn mistake_in(text: &str) -> String {
+pub(super) fn mistake_in(text: &str) -> String {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), text).unwrap();
     let message = Settings::load(&sources(Some(file.path()), &[])).unwrap_err().to_string();
     message.replace(&file.path().display().to_string(), "FILE")
 }
 
-fn mistake_with(variables: &[(&str, &str)]) -> String {
+pub(super) fn mistake_with(variables: &[(&str, &str)]) -> String {
     Settings::load(&sources(None, variables)).unwrap_err().to_string()
 }
 
@@ -148,20 +148,9 @@ fn a_mistake_in_the_environment_names_the_variable() {
             &[("DISPATCHER_ADMIN_TOKEN_FILE", "/nowhere")],
             "api.admin_token: cannot read /nowhere: No such file or directory (os error 2) (set in DISPATCHER_ADMIN_TOKEN_FILE)",
         ),
-        (
-            &[("KAFKA_HOST", "broker")],
-            "DISPATCHER_MODE: cluster mode is not in this build yet: KAFKA_HOST is set; DISPATCHER_MODE=embedded overrules it",
-        ),
-        (
-            &[("DISPATCHER_MODE", "cluster")],
-            "DISPATCHER_MODE: cluster mode is not in this build yet: say embedded, or leave it out",
-        ),
     ] {
         assert_eq!(mistake_with(variables), message);
     }
-    assert!(
-        Settings::load(&sources(None, &[("KAFKA_HOST", "broker"), ("DISPATCHER_MODE", "embedded")])).is_ok()
-    );
 }
 
 #[test]
@@ -180,10 +169,17 @@ fn a_secret_is_read_from_its_file_and_never_shown() {
 }
 
 #[test]
-fn who_sets_what_is_not_used_yet_is_told() {
+fn who_sets_what_is_not_used_is_told() {
     let environment = Environment::from_iter(
-        [("DISPATCHER_RETRY_TTL", "3d"), ("DISPATCHER_START", ""), ("DISPATCHER_MODE", "embedded")]
-            .map(|(name, value)| (name.to_owned(), value.to_owned())),
+        [
+            ("DISPATCHER_RETRY_TTL", "3d"),
+            ("OTLP_HOST", ""),
+            ("DISPATCHER_START", "now"),
+            ("REDIS_HOST", "redis"),
+            ("DISPATCHER_MODE", "embedded"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned())),
     );
-    assert_eq!(unused(&environment), ["DISPATCHER_RETRY_TTL"]);
+    assert_eq!(unused(&environment, Mode::Embedded), ["DISPATCHER_RETRY_TTL", "DISPATCHER_START"]);
+    assert_eq!(unused(&environment, Mode::Cluster), ["DISPATCHER_RETRY_TTL"]);
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::de::{Deserialize, Deserializer, Error};
 
+use super::Start;
 use crate::backends::http::EgressRule;
 use crate::domain::config::Secret;
 
@@ -49,6 +50,30 @@ pub(super) fn optional_secret<'de, D: Deserializer<'de>>(
         return Err(D::Error::custom("only visible ASCII characters without spaces fit into a header"));
     }
     Ok((!text.is_empty()).then(|| Secret::new(text)))
+}
+
+/// A password, or a URL that may hold one. An empty text is none.
+pub(super) fn password<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Secret>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    if text.chars().any(char::is_control) {
+        return Err(D::Error::custom("must not hold control characters"));
+    }
+    Ok((!text.is_empty()).then(|| Secret::new(text)))
+}
+
+/// `now`, `earliest`, or a time as RFC 3339 has it.
+pub(super) fn start<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Start, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    match text.as_str() {
+        "now" => Ok(Start::Now),
+        "earliest" => Ok(Start::Earliest),
+        time => match chrono::DateTime::parse_from_rfc3339(time) {
+            Ok(time) => Ok(Start::At(time.timestamp_millis())),
+            Err(_) => Err(D::Error::custom(format!(
+                "{text:?} is neither now, earliest nor a time (write 2026-01-31T08:00:00Z)"
+            ))),
+        },
+    }
 }
 
 /// An empty text is none.

@@ -65,8 +65,9 @@ fn the_readme_names_every_variable_of_the_settings() {
     let settings = std::fs::read_to_string(root().join("config/default.toml")).unwrap();
     let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
     let variables = settings.split(|c: char| !c.is_ascii_uppercase() && c != '_');
+    let owners = ["DISPATCHER_", "KAFKA_", "REDIS_", "MONGO_", "POSTGRES_"];
     let missing: Vec<&str> = variables
-        .filter(|word| word.starts_with("DISPATCHER_") || word.starts_with("MONGO_"))
+        .filter(|word| owners.iter().any(|owner| word.starts_with(owner)))
         .filter(|word| !readme.contains(&format!("`{word}`")))
         .collect();
     assert!(missing.is_empty(), "not in the README: {missing:?}");

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::kit::events::Document;
-use crate::kit::oracle::{Pair, Sent, assert_kept};
+use crate::kit::load::{Load, missing};
+use crate::kit::oracle::{Sent, assert_kept};
 use crate::kit::receiver::{Answer, Receiver};
 use crate::kit::service::{Service, send_signal};
 use crate::kit::wait::{eventually, holds};
@@ -24,22 +24,15 @@ async fn nothing_is_lost_and_the_order_holds_over_three_kills() {
     let mut service = Service::alone().start().await;
     let target = Arc::new(AtomicU32::new(service.pid()));
     let receiver = receiver_that_kills(target.clone());
-    let clients: Vec<String> = (0..CLIENTS).map(|number| format!("client-{number}")).collect();
-    for client in &clients {
+    let mut load = Load::new(CLIENTS, DOCUMENTS);
+    for client in &load.clients {
         service.api().put_client(client, json!({ "webhook": receiver.hook(client) })).await;
     }
-    let mut documents: Vec<Document> = (0..DOCUMENTS)
-        .map(|number| {
-            let (one, other) = (number % CLIENTS, (number * 7 + 3) % CLIENTS);
-            let other = if one == other { (other + 1) % CLIENTS } else { other };
-            Document::new(number as u64, &[&clients[one], &clients[other]])
-        })
-        .collect();
 
     let mut kills = 0;
     let mut sent = Sent::default();
-    for request in 0..EVENTS / RECORDS_A_REQUEST {
-        let (records, pairs) = next_request(&mut documents, request);
+    for _ in 0..EVENTS / RECORDS_A_REQUEST {
+        let (records, pairs) = load.next(RECORDS_A_REQUEST);
         kills += revive(&mut service, &target).await;
         match service.api().offer(&records).await {
             Ok(202) => sent.acknowledged.extend(pairs),
@@ -50,12 +43,12 @@ async fn nothing_is_lost_and_the_order_holds_over_three_kills() {
     }
     loop {
         kills += revive(&mut service, &target).await;
-        let missing = missing(&sent, &receiver);
+        let missing = missing(&sent, &receiver.ledger().arrivals());
         if missing == 0 && kills == KILL_AT.len() {
             break;
         }
         eventually("progress", Duration::from_secs(60), async || {
-            let now = self::missing(&sent, &receiver);
+            let now = self::missing(&sent, &receiver.ledger().arrivals());
             holds(now < missing || service.has_ended(), || {
                 format!("{now} pairs still missing, {kills} kills")
             })
@@ -94,28 +87,4 @@ async fn revive(service: &mut Service, target: &AtomicU32) -> usize {
     service.start_again().await;
     target.store(service.pid(), Ordering::Relaxed);
     1
-}
-
-fn next_request(documents: &mut [Document], request: usize) -> (Vec<Value>, Vec<Pair>) {
-    let mut records = Vec::new();
-    let mut pairs = Vec::new();
-    for index in 0..RECORDS_A_REQUEST {
-        // A step that is prime to the number of documents: each comes again after all others, often within one batch.
-        let document = &mut documents[(request * RECORDS_A_REQUEST + index) * 3 / 2 % DOCUMENTS];
-        records.push(document.change());
-        pairs.extend(document.pairs());
-    }
-    (records, pairs)
-}
-
-fn missing(sent: &Sent, receiver: &Receiver) -> usize {
-    let mut open = sent.acknowledged.clone();
-    for arrival in receiver.ledger().arrivals() {
-        if let Some(change) = arrival.change
-            && let Some(version) = change.version
-        {
-            open.remove(&Pair { client: arrival.client, topic: change.topic, id: change.id, version });
-        }
-    }
-    open.len()
 }

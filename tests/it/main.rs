@@ -10,8 +10,13 @@
 )]
 
 mod kit;
+#[cfg(feature = "cluster")]
+#[path = "../services/mod.rs"]
+mod services;
 
 mod admin;
+#[cfg(feature = "cluster")]
+mod both_modes;
 mod bounds;
 mod cli;
 mod disk_full;
@@ -20,6 +25,12 @@ mod flow;
 mod hostile;
 mod kill;
 mod outage;
+#[cfg(feature = "cluster")]
+mod outages;
 mod panic;
 mod readme;
+#[cfg(feature = "cluster")]
+mod replicas;
 mod stop;
+#[cfg(feature = "cluster")]
+mod topics;

@@ -1,1 +1,156 @@
 //! The stash, the states of clients, leases and what is remembered of logs, in PostgreSQL.
+//!
+//! Everything stands in one schema of the database, `<prefix>dispatcher`. `database` runs all work; the other files implement
+//! one port each.
+
+mod client_states;
+mod connect;
+mod database;
+mod errors;
+mod locks;
+mod log_registry;
+mod migrations;
+mod options;
+mod schema;
+mod stash;
+mod tls;
+
+use std::sync::Arc;
+
+use diesel::sql_types::{BigInt, Bool, Text};
+use diesel_async::RunQueryDsl as _;
+use tokio::runtime::Handle;
+
+use self::client_states::PgClientStates;
+use self::connect::Connector;
+use self::database::Database;
+use self::locks::PgLocks;
+use self::log_registry::PgLogRegistry;
+pub use self::options::{OpenError, PostgresOptions, TlsMode};
+use self::stash::PgStash;
+use crate::domain::config::ClientId;
+use crate::ports::client_states::ClientStates;
+use crate::ports::clock::{Clock as _, SystemClock};
+use crate::ports::locks::Locks;
+use crate::ports::log_registry::LogRegistry;
+use crate::ports::stash::Stash;
+use crate::ports::{StoreError, StoreResult};
+
+/// The stores in PostgreSQL.
+pub struct Postgres {
+    database: Arc<Database>,
+    stash: Arc<PgStash>,
+    states: Arc<PgClientStates>,
+    locks: Arc<PgLocks>,
+    registry: Arc<PgLogRegistry>,
+}
+
+/// What PostgreSQL says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Health {
+    /// Its version, as `15.8`.
+    pub version: String,
+    /// Its clock minus ours, in milliseconds.
+    pub clock_skew_ms: i64,
+}
+
+#[derive(diesel::QueryableByName)]
+struct HealthRow {
+    #[diesel(sql_type = Text)]
+    version: String,
+    #[diesel(sql_type = BigInt)]
+    now_ms: i64,
+    #[diesel(sql_type = Bool)]
+    read_only: bool,
+}
+
+impl Postgres {
+    /// Connects, and brings the tables up to date. Everything, also what is asked later, runs on `runtime`, which drives
+    /// time and I/O: a caller's thread that hangs stops no connection.
+    ///
+    /// # Errors
+    /// [`OpenError::is_transient`] tells whether it is worth trying again.
+    pub async fn open(options: PostgresOptions, runtime: Handle) -> Result<Arc<Self>, OpenError> {
+        let connector = Arc::new(Connector::new(&options)?);
+        migrations::run(Arc::clone(&connector), &runtime).await?;
+        let database = Arc::new(Database::new(connector, options.pool_size, runtime));
+        Ok(Arc::new(Self {
+            stash: Arc::new(PgStash::new(Arc::clone(&database))),
+            states: Arc::new(PgClientStates::new(Arc::clone(&database))),
+            locks: Arc::new(PgLocks::new(Arc::clone(&database))),
+            registry: Arc::new(PgLogRegistry::new(Arc::clone(&database))),
+            database,
+        }))
+    }
+
+    /// Brings the tables up to date, as `open` does. Returns the names of the migrations that it ran.
+    ///
+    /// # Errors
+    /// As those of `open`.
+    pub async fn migrate(options: &PostgresOptions, runtime: &Handle) -> Result<Vec<String>, OpenError> {
+        migrations::run(Arc::new(Connector::new(options)?), runtime).await
+    }
+
+    /// The stash.
+    pub fn stash(&self) -> Arc<dyn Stash> {
+        Arc::clone(&self.stash) as _
+    }
+
+    /// The client states.
+    pub fn states(&self) -> Arc<dyn ClientStates> {
+        Arc::clone(&self.states) as _
+    }
+
+    /// The locks.
+    pub fn locks(&self) -> Arc<dyn Locks> {
+        Arc::clone(&self.locks) as _
+    }
+
+    /// What is remembered of logs.
+    pub fn registry(&self) -> Arc<dyn LogRegistry> {
+        Arc::clone(&self.registry) as _
+    }
+
+    /// Whether it can be used right now, and how its clock goes.
+    ///
+    /// # Errors
+    /// It is away, or takes no writes.
+    pub async fn health(&self) -> StoreResult<Health> {
+        const HEALTH: &str = "SELECT current_setting('server_version') AS version,
+            (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms,
+            current_setting('transaction_read_only')::bool AS read_only";
+        self.database
+            .run(|connection| {
+                Box::pin(async {
+                    let before_ms = SystemClock.now_ms();
+                    let row: HealthRow = diesel::sql_query(HEALTH).get_result(connection).await?;
+                    let middle_ms = before_ms + (SystemClock.now_ms() - before_ms) / 2;
+                    if row.read_only {
+                        return Err(StoreError::Unavailable("it takes no writes now".into()).into());
+                    }
+                    Ok(Health { version: row.version, clock_skew_ms: row.now_ms - middle_ms })
+                })
+            })
+            .await
+    }
+}
+
+/// A btree entry holds 2,704 bytes. No real id comes near this.
+const LONGEST_KEY: usize = 1024;
+
+/// Text as it stands in a column that has an index.
+fn key(text: &str) -> StoreResult<&[u8]> {
+    if text.len() > LONGEST_KEY {
+        return Err(StoreError::Refused(format!("an id of {} bytes is too long", text.len())));
+    }
+    Ok(text.as_bytes())
+}
+
+/// Text that stands in a column of bytes.
+fn text(bytes: Vec<u8>, what: &str) -> StoreResult<String> {
+    String::from_utf8(bytes).map_err(|_| StoreError::Refused(format!("stored {what} is broken")))
+}
+
+fn client_id(bytes: Vec<u8>) -> StoreResult<ClientId> {
+    Ok(ClientId::new(&text(bytes, "client")?))
+}

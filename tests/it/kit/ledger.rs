@@ -16,6 +16,8 @@ pub(crate) struct Arrival {
     pub(crate) at: Instant,
     /// When its answer was written; `None` until then, and for ever when it gets none.
     pub(crate) answered: Option<Instant>,
+    /// From which port of the sender.
+    pub(crate) port: u16,
     /// Which client's webhook.
     pub(crate) client: String,
     /// All headers, names in lower case.

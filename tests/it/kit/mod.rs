@@ -2,11 +2,16 @@
 
 pub(crate) mod api;
 pub(crate) mod bad_tls;
+#[cfg(feature = "cluster")]
+pub(crate) mod cluster;
 pub(crate) mod events;
 pub(crate) mod fixtures;
 pub(crate) mod ledger;
+pub(crate) mod load;
 pub(crate) mod metrics;
 pub(crate) mod oracle;
+#[cfg(feature = "cluster")]
+pub(crate) mod owner;
 pub(crate) mod receiver;
 pub(crate) mod service;
 pub(crate) mod turn;

@@ -284,7 +284,8 @@ async fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Resul
     buffer.drain(..head_end + length);
     let client = from_path_segment(path.strip_prefix("/hook/").unwrap_or(&path));
     let change = Change::read(&body);
-    Ok(Some(Arrival { at: Instant::now(), answered: None, client, headers, body, change }))
+    let port = stream.peer_addr()?.port();
+    Ok(Some(Arrival { at: Instant::now(), answered: None, port, client, headers, body, change }))
 }
 
 #[cfg(test)]

@@ -79,6 +79,11 @@ impl Service {
         Builder { turn: Turn::alone(), environment: vec![], data: None }
     }
 
+    /// A service in a turn that the test has: several replicas run in one.
+    pub(crate) fn within(turn: &Turn) -> Builder {
+        Builder { turn: turn.clone(), environment: vec![], data: None }
+    }
+
     /// Its HTTP API.
     pub(crate) fn api(&self) -> &Api {
         &self.api
@@ -128,6 +133,13 @@ impl Service {
         assert!(self.has_ended(), "the process still runs");
         self.child = spawn(&self.environment, &self.log);
         self.wait_until_ready().await;
+    }
+
+    /// Starts it again where it must end by itself, and waits for that.
+    pub(crate) async fn start_and_end(&mut self, within: Duration) -> ExitStatus {
+        assert!(self.has_ended(), "the process still runs");
+        self.child = spawn(&self.environment, &self.log);
+        self.wait_for_exit(within).await
     }
 
     async fn wait_until_ready(&mut self) {

@@ -10,9 +10,9 @@ use diesel::prelude::*;
 use super::super::errors::{JobError, JobResult};
 use super::super::schema::{dead_letters, source_records, transfers};
 use super::tail::Placed;
+use crate::backends::stored::StoredTransfer;
 use crate::domain::change_event::SourceRecord;
-use crate::domain::config::ClientId;
-use crate::domain::transfer::{DocumentHash, EventId, NewTransfer, Sequence, SourcePosition, Transfer};
+use crate::domain::transfer::{SourcePosition, Transfer};
 use crate::ports::event_log::{DeadLetter, NewRecord};
 
 impl Placed for Arc<Transfer> {
@@ -155,23 +155,23 @@ pub(super) struct TransferRow {
 
 impl TransferRow {
     pub(super) fn read(self, body: Vec<u8>, incarnation: u32) -> JobResult<Arc<Transfer>> {
-        let content = NewTransfer {
-            client: ClientId::new(&self.client),
-            document: String::from_utf8(self.document).map_err(|_| broken("document"))?.into(),
-            document_hash: DocumentHash(self.document_hash.try_into().map_err(|_| broken("document hash"))?),
-            event_id: EventId::from_stored(&self.event_id),
-            kind: self.kind.parse().map_err(|_| broken("kind"))?,
-            source: SourcePosition {
-                topic: self.source_topic.into(),
-                partition: self.source_partition,
-                offset: self.source_offset,
-            },
-            traceparent: self.traceparent.map(Into::into),
+        let transfer = StoredTransfer {
+            incarnation: incarnation.into(),
+            partition: self.partition,
+            offset: self.offset,
+            client: self.client,
+            document: self.document,
+            document_hash: self.document_hash,
+            event_id: self.event_id,
+            kind: self.kind,
+            source_topic: self.source_topic,
+            source_partition: self.source_partition,
+            source_offset: self.source_offset,
+            traceparent: self.traceparent,
             ts_ms: self.ts_ms,
-            body: body.into(),
+            body,
         };
-        let partition = self.partition.try_into().map_err(|_| broken("partition"))?;
-        Ok(Arc::new(Transfer { sequence: Sequence { incarnation, partition, offset: self.offset }, content }))
+        Ok(transfer.read()?)
     }
 }
 

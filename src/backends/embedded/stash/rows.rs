@@ -2,26 +2,10 @@
 
 use diesel::prelude::*;
 
-use super::super::errors::{JobError, JobResult};
+use super::super::errors::JobResult;
 use super::super::schema::stash;
-use crate::domain::config::ClientId;
-use crate::domain::delivery::FailureClass;
+use crate::backends::stored::StoredTransfer;
 use crate::domain::stash::{Claim, NewRow, RowFailure, RowState, StashRow};
-use crate::domain::transfer::{DocumentHash, EventId, NewTransfer, Sequence, SourcePosition, Transfer};
-
-/// The word in the store.
-pub(super) fn class_word(class: FailureClass) -> &'static str {
-    match class {
-        FailureClass::Endpoint => "endpoint",
-        FailureClass::Config => "config",
-        FailureClass::Payload => "payload",
-    }
-}
-
-/// 1 when the failure counts towards giving the payload up.
-pub(super) fn payload_count(failure: &RowFailure) -> i64 {
-    i64::from(failure.class == FailureClass::Payload)
-}
 
 #[derive(Insertable)]
 #[diesel(table_name = stash, treat_none_as_default_value = false)]
@@ -77,11 +61,11 @@ impl<'a> NewStashRow<'a> {
             state: RowState::Pending.as_str(),
             claim: row.claim.map(|claim| claim.0.cast_signed()),
             attempts: i64::from(failure.is_some()),
-            payload_failures: failure.map_or(0, payload_count),
+            payload_failures: failure.map_or(0, RowFailure::payload_failures),
             next_attempt_at_ms: failure.map_or(0, |failure| failure.next_attempt_at_ms),
             first_failed_at_ms: failure.map(|_| now_ms),
             last_failed_at_ms: failure.map(|_| now_ms),
-            last_class: failure.map(|failure| class_word(failure.class)),
+            last_class: failure.map(|failure| failure.class.as_str()),
             last_reason: failure.map(|failure| failure.reason.as_str()),
             last_status: failure.and_then(|failure| failure.status).map(i32::from),
             body: &transfer.body,
@@ -120,30 +104,25 @@ impl DrainRow {
     }
 
     pub(super) fn read(self) -> JobResult<StashRow> {
-        let broken = |what: &str| JobError::refused(format!("stashed {what} is broken"));
-        let content = NewTransfer {
-            client: ClientId::new(&self.client),
-            document: String::from_utf8(self.document).map_err(|_| broken("document"))?.into(),
-            document_hash: DocumentHash(self.document_hash.try_into().map_err(|_| broken("document hash"))?),
-            event_id: EventId::from_stored(&self.event_id),
-            kind: self.kind.parse().map_err(|_| broken("kind"))?,
-            source: SourcePosition {
-                topic: self.source_topic.into(),
-                partition: self.source_partition,
-                offset: self.source_offset,
-            },
-            traceparent: self.traceparent.map(Into::into),
-            ts_ms: self.ts_ms,
-            body: self.body.into(),
-        };
-        let sequence = Sequence {
-            incarnation: self.incarnation.try_into().map_err(|_| broken("incarnation"))?,
-            partition: self.partition.try_into().map_err(|_| broken("partition"))?,
+        let transfer = StoredTransfer {
+            incarnation: self.incarnation,
+            partition: self.partition,
             offset: self.offset,
+            client: self.client,
+            document: self.document,
+            document_hash: self.document_hash,
+            event_id: self.event_id,
+            kind: self.kind,
+            source_topic: self.source_topic,
+            source_partition: self.source_partition,
+            source_offset: self.source_offset,
+            traceparent: self.traceparent,
+            ts_ms: self.ts_ms,
+            body: self.body,
         };
         let count = |number: i64| u32::try_from(number).unwrap_or(u32::MAX);
         Ok(StashRow {
-            transfer: Transfer { sequence, content }.into(),
+            transfer: transfer.read()?,
             attempts: count(self.attempts),
             payload_failures: count(self.payload_failures),
             next_attempt_at_ms: self.next_attempt_at_ms,

@@ -7,7 +7,7 @@ use diesel::sqlite::SqliteConnection;
 use super::super::errors::{JobError, JobResult};
 use super::super::schema::stash;
 use super::ownership;
-use super::rows::{NewStashRow, class_word, payload_count};
+use super::rows::NewStashRow;
 use crate::domain::config::ClientId;
 use crate::domain::stash::{NewRow, RowFailure, RowState, StashWrite};
 use crate::domain::transfer::{EventId, Transfer};
@@ -88,11 +88,11 @@ fn failed(
             stash::state.eq(state.as_str()),
             stash::claim.eq(None::<i64>),
             stash::attempts.eq(stash::attempts + 1),
-            stash::payload_failures.eq(stash::payload_failures + payload_count(failure)),
+            stash::payload_failures.eq(stash::payload_failures + failure.payload_failures()),
             stash::next_attempt_at_ms.eq(failure.next_attempt_at_ms),
             stash::first_failed_at_ms.eq(coalesce(stash::first_failed_at_ms, now_ms).nullable()),
             stash::last_failed_at_ms.eq(now_ms),
-            stash::last_class.eq(class_word(failure.class)),
+            stash::last_class.eq(failure.class.as_str()),
             stash::last_reason.eq(&failure.reason),
             stash::last_status.eq(failure.status.map(i32::from)),
         ))

@@ -1,0 +1,11 @@
+DROP TABLE source_groups;
+DROP TABLE transfer_logs;
+DROP TABLE locks;
+DROP TABLE client_states;
+DROP TABLE drain_leases;
+DROP TABLE partitions;
+DROP TABLE stash_totals;
+DROP TABLE stash;
+DROP FUNCTION count_deleted;
+DROP FUNCTION count_changed;
+DROP FUNCTION count_inserted;

@@ -1,0 +1,67 @@
+//! The tables, made and brought up to date.
+
+use std::sync::Arc;
+
+use diesel::sql_types::{BigInt, Bool, Text};
+use diesel_async::async_connection_wrapper::AsyncConnectionWrapper;
+use diesel_async::{AsyncPgConnection, RunQueryDsl as _, SimpleAsyncConnection as _};
+use diesel_migrations::{EmbeddedMigrations, MigrationHarness as _, embed_migrations};
+use sha2::{Digest as _, Sha256};
+use tokio::runtime::Handle;
+
+use super::connect::Connector;
+use super::options::OpenError;
+
+const MIGRATIONS: EmbeddedMigrations = embed_migrations!("migrations/postgres");
+
+/// Another replica may be at it: its statements may take long on large tables.
+const PATIENCE: &str = "SET statement_timeout = 0; SET lock_timeout = '120s'; SET idle_in_transaction_session_timeout = 0";
+
+#[derive(diesel::QueryableByName)]
+struct Exists {
+    #[diesel(sql_type = Bool)]
+    found: bool,
+}
+
+/// Runs what is missing, one process at a time. Returns the names of what it ran.
+pub(super) async fn run(connector: Arc<Connector>, runtime: &Handle) -> Result<Vec<String>, OpenError> {
+    let failed = |error: &dyn std::fmt::Display| OpenError::Migrations(error.to_string());
+    let task = runtime.spawn(async move {
+        let mut connection = connector.connect().await?.connection;
+        prepare(&mut connection, connector.schema()).await.map_err(|error| failed(&error))?;
+        // Blocking, so on a thread that may block. The lock is of the session: it goes when this ends, in whatever way.
+        let migrated = tokio::task::spawn_blocking(move || {
+            let mut connection = AsyncConnectionWrapper::<AsyncPgConnection>::from(connection);
+            let ran = connection.run_pending_migrations(MIGRATIONS).map_err(|error| error.to_string())?;
+            Ok(ran.iter().map(ToString::to_string).collect())
+        });
+        migrated.await.map_err(|error| failed(&error))?.map_err(|error: String| failed(&error))
+    });
+    task.await.map_err(|error| failed(&error))?
+}
+
+/// Waits until nobody else migrates, and makes the schema. It is asked for first: to create what is there needs the
+/// right to create.
+async fn prepare(connection: &mut AsyncPgConnection, schema: &str) -> diesel::QueryResult<()> {
+    connection.batch_execute(PATIENCE).await?;
+    diesel::sql_query("SELECT pg_advisory_lock($1)")
+        .bind::<BigInt, _>(lock_number(schema))
+        .execute(connection)
+        .await?;
+    let exists: Exists = diesel::sql_query("SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1) AS found")
+        .bind::<Text, _>(schema)
+        .get_result(connection)
+        .await?;
+    if !exists.found {
+        connection.batch_execute(&format!("CREATE SCHEMA \"{schema}\"")).await?;
+    }
+    Ok(())
+}
+
+/// Advisory locks have numbers, one space for the whole database.
+fn lock_number(schema: &str) -> i64 {
+    let hash = Sha256::digest(format!("dispatcher migrations {schema}"));
+    let mut number = [0; 8];
+    number.copy_from_slice(&hash[..8]);
+    i64::from_be_bytes(number)
+}

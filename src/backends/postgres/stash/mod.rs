@@ -1,0 +1,142 @@
+//! The stash. Rows, the committed offsets that allow to drain them, epochs and drain leases stand in one database: a check and the
+//! write that it allows are one transaction, which holds what it checked (`FOR SHARE`) until it has ended. A plain
+//! `WHERE epoch = ...` would pass on a snapshot that is older than the next owner.
+
+mod apply;
+mod ownership;
+mod reads;
+mod rows;
+mod steps;
+mod writes;
+
+use std::sync::Arc;
+
+use super::database::Database;
+use crate::domain::config::ClientId;
+use crate::domain::stash::{Backlog, Claim, StashCheck, StashRow};
+use crate::domain::transfer::{DocumentHash, EventId, Sequence};
+use crate::ports::stash::{DrainLease, Ownership, Stash, StashBatch};
+use crate::ports::{BoxFuture, StoreResult};
+
+pub(super) struct PgStash {
+    database: Arc<Database>,
+}
+
+impl PgStash {
+    pub(super) fn new(database: Arc<Database>) -> Self {
+        Self { database }
+    }
+}
+
+impl Stash for PgStash {
+    fn take_ownership(&self, incarnation: u32, partition: u32) -> BoxFuture<'_, StoreResult<Ownership>> {
+        Box::pin(
+            self.database
+                .run(move |connection| Box::pin(ownership::take(connection, incarnation, partition))),
+        )
+    }
+
+    fn committed(&self, ownership: Ownership, next_offset: i64) -> BoxFuture<'_, StoreResult<()>> {
+        Box::pin(
+            self.database
+                .run(move |connection| Box::pin(ownership::commit(connection, ownership, next_offset))),
+        )
+    }
+
+    fn apply(&self, batches: Vec<StashBatch>) -> BoxFuture<'_, StoreResult<Vec<StoreResult<()>>>> {
+        Box::pin(
+            self.database
+                .run(|connection| Box::pin(async move { apply::apply(connection, &batches).await })),
+        )
+    }
+
+    fn check<'a>(
+        &'a self,
+        client: &'a ClientId,
+        documents: Vec<DocumentHash>,
+        events: Vec<EventId>,
+    ) -> BoxFuture<'a, StoreResult<StashCheck>> {
+        let client = client.clone();
+        Box::pin(self.database.run(|connection| {
+            Box::pin(async move { reads::check(connection, &client, &documents, events).await })
+        }))
+    }
+
+    fn lease_drain<'a>(
+        &'a self,
+        client: &'a ClientId,
+        ownership: Ownership,
+        held: Option<i64>,
+        now_ms: i64,
+        ttl_ms: i64,
+    ) -> BoxFuture<'a, StoreResult<DrainLease>> {
+        let client = client.clone();
+        Box::pin(self.database.transaction(move |connection| {
+            Box::pin(async move {
+                ownership::lease(connection, &client, ownership, held, now_ms, ttl_ms).await
+            })
+        }))
+    }
+
+    fn release_drain<'a>(&'a self, client: &'a ClientId, token: i64) -> BoxFuture<'a, StoreResult<()>> {
+        let client = client.clone();
+        Box::pin(self.database.run(move |connection| {
+            Box::pin(async move { ownership::release(connection, &client, token).await })
+        }))
+    }
+
+    fn drainable<'a>(
+        &'a self,
+        client: &'a ClientId,
+        after: Option<Sequence>,
+        held: (i64, Claim),
+        limit: usize,
+        bytes: usize,
+    ) -> BoxFuture<'a, StoreResult<Vec<StashRow>>> {
+        let client = client.clone();
+        Box::pin(self.database.run(move |connection| {
+            Box::pin(
+                async move { reads::drainable(connection, &client, after, held, limit, bytes).await },
+            )
+        }))
+    }
+
+    fn backlog<'a>(&'a self, client: &'a ClientId) -> BoxFuture<'a, StoreResult<Backlog>> {
+        let client = client.clone();
+        Box::pin(
+            self.database
+                .run(|connection| Box::pin(async move { reads::backlog(connection, &client).await })),
+        )
+    }
+
+    fn backlogs(&self) -> BoxFuture<'_, StoreResult<Vec<(ClientId, Backlog)>>> {
+        Box::pin(self.database.run(|connection| Box::pin(reads::backlogs(connection))))
+    }
+
+    /// A part at a time: a client may have millions. When a part fails, those before it are dead, and the next call goes on.
+    fn bury<'a>(
+        &'a self,
+        client: &'a ClientId,
+        ownership: Ownership,
+        reason: &'a str,
+    ) -> BoxFuture<'a, StoreResult<u64>> {
+        Box::pin(async move {
+            let mut buried = 0;
+            loop {
+                let (client, reason) = (client.clone(), reason.to_owned());
+                let part = self
+                    .database
+                    .transaction(move |connection| {
+                        Box::pin(
+                            async move { writes::bury(connection, &client, ownership, &reason).await },
+                        )
+                    })
+                    .await?;
+                buried += part;
+                if part < writes::BURY_ROWS {
+                    return Ok(buried);
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,184 @@
+//! What is asked of the stash. Every question names its client, and the words of its index's condition as they stand
+//! there (`state = 'pending'`): the index is found by them.
+
+use std::collections::HashSet;
+
+use diesel::{OptionalExtension as _, sql_query};
+use diesel::sql_types::{Array, BigInt, Binary, Nullable, Text};
+use diesel_async::{AsyncPgConnection, RunQueryDsl as _};
+
+use super::super::errors::JobResult;
+use super::super::{client_id, key};
+use super::rows::DrainRow;
+use crate::domain::config::ClientId;
+use crate::domain::stash::{Backlog, Claim, StashCheck, StashRow};
+use crate::domain::transfer::{DocumentHash, EventId, Sequence};
+
+#[derive(diesel::QueryableByName)]
+struct Known {
+    #[diesel(sql_type = Text)]
+    what: String,
+    #[diesel(sql_type = Binary)]
+    key: Vec<u8>,
+}
+
+/// Most clients have no rows: then the first condition answers for all. `LIMIT 1` keeps each look one look: without it
+/// the planner may read all rows of the client instead.
+const CHECK: &str = "WITH client AS MATERIALIZED (SELECT FROM stash_totals WHERE client = $1)
+    SELECT 'waiting' AS what, document AS key FROM unnest($2) AS document
+    CROSS JOIN LATERAL (
+        SELECT FROM stash WHERE client = $1 AND document_hash = document AND state = 'pending' LIMIT 1
+    ) AS row WHERE EXISTS (SELECT FROM client)
+    UNION ALL
+    SELECT 'dead', document FROM unnest($2) AS document
+    CROSS JOIN LATERAL (
+        SELECT FROM stash WHERE client = $1 AND document_hash = document AND state = 'dead' LIMIT 1
+    ) AS row WHERE EXISTS (SELECT FROM client)
+    UNION ALL
+    SELECT 'stashed', event FROM unnest($3) AS event
+    CROSS JOIN LATERAL (
+        SELECT FROM stash WHERE client = $1 AND event_id = event LIMIT 1
+    ) AS row WHERE EXISTS (SELECT FROM client)";
+
+/// What is known of these documents and events.
+pub(super) async fn check(
+    connection: &mut AsyncPgConnection,
+    client: &ClientId,
+    documents: &[DocumentHash],
+    events: Vec<EventId>,
+) -> JobResult<StashCheck> {
+    let hashes: Vec<&[u8]> = documents.iter().map(|document| &document.0[..]).collect();
+    let ids: Vec<&[u8]> = events.iter().map(|event| event.as_str().as_bytes()).collect();
+    let rows: Vec<Known> = sql_query(CHECK)
+        .bind::<Binary, _>(key(client.as_str())?)
+        .bind::<Array<Binary>, _>(hashes)
+        .bind::<Array<Binary>, _>(ids)
+        .load(connection)
+        .await?;
+    let mut known = StashCheck::default();
+    let mut stashed = HashSet::new();
+    for row in rows {
+        match (row.what.as_str(), <[u8; 16]>::try_from(&row.key[..])) {
+            ("waiting", Ok(hash)) => _ = known.waiting.insert(DocumentHash(hash)),
+            ("dead", Ok(hash)) => _ = known.dead.insert(DocumentHash(hash)),
+            _ => _ = stashed.insert(row.key),
+        }
+    }
+    known.stashed = events.into_iter().filter(|event| stashed.contains(event.as_str().as_bytes())).collect();
+    Ok(known)
+}
+
+/// A clock that was set back behind the failure says nothing of the time of the next attempt, which may lie days ahead.
+/// A step of less than this only makes the wait so much longer.
+const CLOCK_STEP_MS: i64 = 60_000;
+
+/// Of the rows that may be drained, as many as fit: `running` counts their bytes before a body is read from its place.
+///
+/// Nothing of an earlier log than the newest is read again, so its rows may all be drained. A document is held by a row that may not be
+/// tried yet, or that somebody has in hand; the condition begins with that of the index `stash_held`.
+const DRAINABLE: &str = "SELECT fitting.* FROM (
+        SELECT found.*, sum(bytes) OVER place AS running, row_number() OVER place AS number FROM (
+            SELECT stash.* FROM stash
+            LEFT JOIN partitions
+                ON partitions.incarnation = stash.incarnation AND partitions.partition = stash.partition
+            WHERE stash.client = $1 AND stash.state = 'pending'
+            AND (stash.incarnation, stash.partition, stash.\"offset\") > ($2, $3, $4)
+            AND (stash.\"offset\" < partitions.committed
+                OR stash.incarnation < (SELECT max(incarnation) FROM partitions))
+            AND NOT EXISTS (SELECT FROM stash AS held
+                WHERE held.client = $1 AND held.document_hash = stash.document_hash
+                AND held.state = 'pending' AND (held.next_attempt_at_ms > 0 OR held.claim IS NOT NULL)
+                AND (held.next_attempt_at_ms > $5 AND coalesce(held.last_failed_at_ms, 0) <= $6
+                    OR held.claim = $7))
+            ORDER BY stash.incarnation, stash.partition, stash.\"offset\" LIMIT $8
+        ) AS found
+        WINDOW place AS (ORDER BY incarnation, partition, \"offset\")
+    ) AS fitting
+    WHERE running <= $9 OR number = 1
+    ORDER BY incarnation, partition, \"offset\"";
+
+/// Pending rows below the committed offset of their partition, or of an earlier incarnation, oldest first.
+pub(super) async fn drainable(
+    connection: &mut AsyncPgConnection,
+    client: &ClientId,
+    after: Option<Sequence>,
+    held: (i64, Claim),
+    limit: usize,
+    bytes: usize,
+) -> JobResult<Vec<StashRow>> {
+    let (incarnation, partition, offset) = after.map_or((-1, -1, -1), |after| {
+        (i64::from(after.incarnation), i64::from(after.partition), after.offset)
+    });
+    let most = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+    let rows: Vec<DrainRow> = sql_query(DRAINABLE)
+        .bind::<Binary, _>(key(client.as_str())?)
+        .bind::<BigInt, _>(incarnation)
+        .bind::<BigInt, _>(partition)
+        .bind::<BigInt, _>(offset)
+        .bind::<BigInt, _>(held.0)
+        .bind::<BigInt, _>(held.0.saturating_add(CLOCK_STEP_MS))
+        .bind::<BigInt, _>(held.1.0.cast_signed())
+        .bind::<BigInt, _>(most(limit))
+        .bind::<BigInt, _>(most(bytes))
+        .load(connection)
+        .await?;
+    rows.into_iter().map(|row| Ok(row.read()?)).collect()
+}
+
+#[derive(diesel::QueryableByName)]
+struct BacklogRow {
+    #[diesel(sql_type = Binary)]
+    client: Vec<u8>,
+    #[diesel(sql_type = BigInt)]
+    pending: i64,
+    #[diesel(sql_type = BigInt)]
+    pending_bytes: i64,
+    #[diesel(sql_type = BigInt)]
+    dead: i64,
+    #[diesel(sql_type = Nullable<BigInt>)]
+    oldest_ts_ms: Option<i64>,
+    #[diesel(sql_type = Nullable<BigInt>)]
+    next_attempt_at_ms: Option<i64>,
+}
+
+impl BacklogRow {
+    fn read(&self) -> Backlog {
+        let count = |number: i64| u64::try_from(number).unwrap_or(0);
+        Backlog {
+            pending: count(self.pending),
+            pending_bytes: count(self.pending_bytes),
+            dead: count(self.dead),
+            oldest_ts_ms: self.oldest_ts_ms,
+            next_attempt_at_ms: self.next_attempt_at_ms,
+        }
+    }
+}
+
+/// The totals, and for each client two looks at the first entry of an index.
+const BACKLOGS: &str = "SELECT client, pending, pending_bytes, dead, (
+            SELECT ts_ms FROM stash WHERE stash.client = totals.client AND state = 'pending'
+            ORDER BY incarnation, partition, \"offset\" LIMIT 1
+        ) AS oldest_ts_ms, (
+            SELECT next_attempt_at_ms FROM stash
+            WHERE stash.client = totals.client AND state = 'pending' AND next_attempt_at_ms > 0
+            ORDER BY next_attempt_at_ms LIMIT 1
+        ) AS next_attempt_at_ms
+    FROM stash_totals AS totals";
+
+/// What waits for a client.
+pub(super) async fn backlog(connection: &mut AsyncPgConnection, client: &ClientId) -> JobResult<Backlog> {
+    let row: Option<BacklogRow> = sql_query(format!("{BACKLOGS} WHERE client = $1"))
+        .bind::<Binary, _>(key(client.as_str())?)
+        .get_result(connection)
+        .await
+        .optional()?;
+    Ok(row.as_ref().map(BacklogRow::read).unwrap_or_default())
+}
+
+/// What waits for every client that has rows.
+pub(super) async fn backlogs(connection: &mut AsyncPgConnection) -> JobResult<Vec<(ClientId, Backlog)>> {
+    let rows: Vec<BacklogRow> = sql_query(BACKLOGS).load(connection).await?;
+    rows.into_iter()
+        .map(|mut row| Ok((client_id(std::mem::take(&mut row.client))?, row.read())))
+        .collect()
+}

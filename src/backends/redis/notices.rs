@@ -1,0 +1,166 @@
+//! Notices between replicas: what is heard waits here until it is asked for.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use redis::aio::{PubSubSink, PubSubStream};
+use redis::{Client, RedisResult};
+use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+
+use super::MAX_ID_BYTES;
+use crate::domain::config::ClientId;
+use crate::ports::client_configs::ConfigNotice;
+
+const CONNECT_WITHIN: Duration = Duration::from_secs(2);
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(500);
+/// A connection that was cut without a word is found by this.
+const ASK_EVERY: Duration = Duration::from_secs(5);
+/// Beyond so many clients it is cheaper to read all configs again.
+const MAX_WAITING: usize = 1000;
+
+#[derive(Serialize, Deserialize)]
+struct Message {
+    config: ClientId,
+}
+
+/// The text of a notice.
+pub(super) fn write(client: &ClientId) -> String {
+    serde_json::json!({ "config": client }).to_string()
+}
+
+fn read(payload: &[u8]) -> Option<ClientId> {
+    // Escapes make an id longer, six bytes for one at most.
+    let message: Message =
+        if payload.len() > 7 * MAX_ID_BYTES { return None } else { serde_json::from_slice(payload).ok()? };
+    Some(message.config)
+}
+
+/// Notices that wait for their listener, each client once.
+#[derive(Default)]
+pub(super) struct NoticeQueue {
+    waiting: Mutex<Waiting>,
+    arrived: Notify,
+}
+
+#[derive(Default)]
+struct Waiting {
+    missed: bool,
+    changed: BTreeSet<ClientId>,
+}
+
+impl NoticeQueue {
+    pub(super) fn push(&self, client: ClientId) {
+        self.change(|waiting| {
+            waiting.changed.insert(client);
+            if waiting.changed.len() > MAX_WAITING {
+                *waiting = Waiting { missed: true, changed: BTreeSet::new() };
+            }
+        });
+    }
+
+    fn missed(&self) {
+        self.change(|waiting| *waiting = Waiting { missed: true, changed: BTreeSet::new() });
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Waiting)) {
+        change(&mut self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
+        self.arrived.notify_one();
+    }
+
+    fn take(&self) -> Option<ConfigNotice> {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if std::mem::take(&mut waiting.missed) {
+            return Some(ConfigNotice::Missed);
+        }
+        waiting.changed.pop_first().map(ConfigNotice::Changed)
+    }
+
+    pub(super) async fn next(&self) -> ConfigNotice {
+        loop {
+            if let Some(notice) = self.take() {
+                return notice;
+            }
+            self.arrived.notified().await;
+        }
+    }
+}
+
+/// Listens, and connects again and again, until it is aborted.
+pub(super) async fn listen(client: Client, channel: String, queue: Arc<NoticeQueue>) {
+    loop {
+        if let Ok(Ok((sink, stream))) = timeout(CONNECT_WITHIN, subscribe(&client, &channel)).await {
+            // What was said before is not repeated.
+            queue.missed();
+            hear(sink, stream, &queue).await;
+        }
+        sleep(LOOK_AGAIN_AFTER).await;
+    }
+}
+
+async fn subscribe(client: &Client, channel: &str) -> RedisResult<(PubSubSink, PubSubStream)> {
+    let (mut sink, stream) = client.get_async_pubsub().await?.split();
+    sink.subscribe(channel).await?;
+    Ok((sink, stream))
+}
+
+/// Until the connection ends or does not answer.
+async fn hear(mut sink: PubSubSink, mut stream: PubSubStream, queue: &NoticeQueue) {
+    let mut ask = interval(ASK_EVERY);
+    ask.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            message = stream.next() => match message {
+                Some(message) => {
+                    if let Some(client) = read(message.get_payload_bytes()) {
+                        queue.push(client);
+                    }
+                }
+                None => return,
+            },
+            _ = ask.tick() => {
+                if !matches!(timeout(CONNECT_WITHIN, sink.ping::<redis::Value>()).await, Ok(Ok(_))) {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn a_notice_is_read_as_it_was_written() {
+        for id in ["64c0a1e0f1a2b3c4d5e60001", "a \u{0}\"\n", &"\u{1}".repeat(MAX_ID_BYTES)] {
+            let client = ClientId::new(id);
+            assert_eq!(read(write(&client).as_bytes()), Some(client));
+        }
+        let long = format!("{{\"config\":\"{}\"}}", "a".repeat(7 * MAX_ID_BYTES));
+        for payload in ["", "{}", "[]", "{\"config\":5}", "{\"other\":\"a\"}", &long] {
+            assert_eq!(read(payload.as_bytes()), None, "{payload}");
+        }
+    }
+
+    #[test]
+    fn a_client_waits_once_and_too_many_are_all() {
+        let queue = NoticeQueue::default();
+        let mut next = || queue.next().now_or_never();
+        for client in ["b", "a", "b"] {
+            queue.push(ClientId::new(client));
+        }
+        assert_eq!(next(), Some(ConfigNotice::Changed(ClientId::new("a"))));
+        assert_eq!(next(), Some(ConfigNotice::Changed(ClientId::new("b"))));
+        assert_eq!(next(), None);
+        for client in 0..=MAX_WAITING {
+            queue.push(ClientId::new(&client.to_string()));
+        }
+        assert_eq!((next(), next()), (Some(ConfigNotice::Missed), None));
+    }
+}

@@ -1,0 +1,62 @@
+//! The same events give the same bytes to the receivers in both modes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::kit::cluster::Cluster;
+use crate::kit::fixtures::Fixture;
+use crate::kit::receiver::Receiver;
+use crate::kit::service::Service;
+
+const WITHIN: Duration = Duration::from_secs(120);
+
+/// The bodies of each document of each client, in the order in which they came.
+type Bodies = BTreeMap<(String, String, String), Vec<String>>;
+
+#[actix_web::test]
+async fn embedded_and_cluster_mode_send_the_same_bytes() {
+    let embedded = Service::shared().start().await;
+    // Bodies name the source as the topics do: no other test has this prefix on the common stores.
+    let cluster = Cluster::shared("bytes").env("DISPATCHER_SOURCE_PREFIX", "mongo");
+    let replica = cluster.replica().start().await;
+    let mut fixtures = Fixture::all();
+    // What has no time of its own gets the record's, which is another in each log.
+    fixtures.retain(|fixture| fixture.kinds() == ["change"] && fixture.record["value"].to_string().contains("ts_ms"));
+    assert!(fixtures.len() > 100, "{} fixtures", fixtures.len());
+
+    let of_embedded = bodies(&embedded, &fixtures).await;
+    let of_cluster = bodies(&replica, &fixtures).await;
+
+    assert!(of_embedded.len() > 50, "{} documents arrived", of_embedded.len());
+    for (document, bodies) in &of_embedded {
+        assert_eq!(of_cluster.get(document), Some(bodies), "{document:?}");
+    }
+    assert_eq!(of_cluster.len(), of_embedded.len());
+}
+
+async fn bodies(service: &Service, fixtures: &[Fixture]) -> Bodies {
+    let receiver = Receiver::healthy();
+    let api = service.api();
+    let named = |fixture: &Fixture| {
+        let clients = fixture.texts("clients").into_iter().chain(fixture.texts("removed_clients"));
+        clients.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let clients: BTreeSet<String> = fixtures.iter().flat_map(named).collect();
+    for client in &clients {
+        api.put_client(client, json!({ "webhook": receiver.hook(client) })).await;
+    }
+    for fixture in fixtures {
+        api.send(std::slice::from_ref(&fixture.record)).await;
+    }
+    api.wait_for_metric("events_total", &[], fixtures.len() as f64, WITHIN).await;
+    api.wait_until_idle(WITHIN).await;
+    let mut bodies = Bodies::new();
+    for arrival in receiver.ledger().arrivals() {
+        let change = arrival.change.expect("every body can be read");
+        let document = (arrival.client, change.topic, change.id);
+        bodies.entry(document).or_default().push(String::from_utf8(arrival.body.to_vec()).unwrap());
+    }
+    bodies
+}
