@@ -42,6 +42,8 @@ pub struct Metrics {
     pub restarts: IntCounterVec,
     /// Errors of stores that were retried, by `store`.
     pub store_errors: IntCounterVec,
+    /// Partitions whose next records were gone before they were read, by `stream`: source, transfer.
+    pub gaps: IntCounterVec,
     /// Copies and notices for Redis that were dropped, because it was away or refused them, by `copy`: config, config_id,
     /// state, notice.
     pub copies_dropped: IntCounterVec,
@@ -118,6 +120,7 @@ impl Metrics {
             delivery_actors: gauge("delivery_actors", "Delivery actors alive"),
             restarts: counters("actor_restarts_total", "Restarts of actors", &["kind"]),
             store_errors: counters("store_errors_total", "Errors of stores that were retried", &["store"]),
+            gaps: counters("gaps_total", "Partitions whose next records were gone before they were read", &["stream"]),
             copies_dropped: counters(
                 "copies_dropped_total",
                 "Copies for Redis that were dropped because it was away",

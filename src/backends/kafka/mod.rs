@@ -1,1 +1,232 @@
 //! The event log on Kafka.
+//!
+//! | topic | written by | read by |
+//! |---|---|---|
+//! | `<prefix>.<db>.<collection>` | Debezium; [`append`] (`POST /v1/events`) | [`source`] |
+//! | the transfer topic | [`ingest`], in one transaction with the source offsets ([`producer`]) | [`transfers`] |
+//! | the dead topic | the same transaction, and `keep_dead` | [`dead`] |
+//!
+//! Everything of librdkafka that blocks runs on threads of ours, never on one of the async runtime.
+
+mod append;
+mod dead;
+mod errors;
+mod filling;
+mod gaps;
+mod ingest;
+mod member;
+mod offsets;
+mod open;
+mod options;
+mod producer;
+mod record;
+mod source;
+mod topics;
+mod transfers;
+mod watch;
+mod worker;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rdkafka::admin::AdminClient;
+use tokio::sync::watch::{Receiver, Sender};
+use tokio_util::sync::CancellationToken;
+
+use self::append::Appender;
+pub use self::errors::OpenError;
+use self::gaps::Gaps;
+use self::ingest::Destinations;
+use self::member::Member;
+pub use self::options::{KafkaOptions, Start, owned_option};
+use self::producer::Transactions;
+use self::topics::Cluster;
+use self::watch::Watch;
+use self::worker::Worker;
+use crate::ports::clock::Clock;
+use crate::ports::event_log::{
+    BatchLimits, DeadLetter, EventLog, NewRecord, SourceConsumer, TransferConsumer,
+};
+use crate::ports::log_registry::LogRegistry;
+use crate::ports::{BoxFuture, StoreResult};
+use crate::domain::transfer::SourcePosition;
+
+/// What librdkafka may fetch ahead for the source stream, and for all partitions of the transfer log together.
+const PREFETCH_BYTES: usize = 16 * 1024 * 1024;
+
+/// The brokers have this long to show that they are well.
+const HEALTH_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// The event log on Kafka.
+pub struct KafkaEventLog {
+    options: KafkaOptions,
+    registry: Arc<dyn LogRegistry>,
+    clock: Arc<dyn Clock>,
+    admin: Arc<AdminClient<Watch>>,
+    watch: Watch,
+    gaps: Gaps,
+    destinations: Destinations,
+    incarnation: u32,
+    appender: Appender,
+    /// Asks what is asked seldom.
+    worker: Arc<Worker>,
+    /// Groups that were new to the registry and have no beginning yet.
+    new_groups: Mutex<HashSet<String>>,
+    /// Consumers hold the other end until they have left their group.
+    members: Sender<()>,
+    stop: CancellationToken,
+}
+
+impl KafkaEventLog {
+    /// Whether the brokers answer and every partition of ours is read.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong, for people.
+    pub async fn health(&self) -> Result<(), String> {
+        let admin = Arc::clone(&self.admin);
+        let answered = self.worker.run(move || Cluster::ask(admin.inner(), HEALTH_TIMEOUT)).await;
+        match answered {
+            Ok(_) => self.watch.well(),
+            Err(err) => return Err(self.watch.brokers().unwrap_or_else(|| err.to_string())),
+        }
+        self.watch.stuck().map_or(Ok(()), Err)
+    }
+
+    /// Ends all consumers, and waits until they have left their groups: so others get the partitions at once.
+    pub async fn close(&self) {
+        self.stop.cancel();
+        self.members.closed().await;
+    }
+
+    fn transactions(&self, purpose: &str) -> Transactions {
+        let options = &self.options;
+        Transactions::new(options.producer(purpose), options.transaction_timeout(), self.watch.clone())
+    }
+
+    fn member(&self) -> Member {
+        Member::new(self.watch.clone())
+    }
+
+    fn membership(&self) -> Receiver<()> {
+        self.members.subscribe()
+    }
+
+    async fn open_source(&self, group: String, limits: BatchLimits) -> StoreResult<Arc<dyn SourceConsumer>> {
+        self.begin_group(&group).await?;
+        let reader = source::Reader {
+            config: self.options.member(&group, PREFETCH_BYTES),
+            subscription: subscription(&self.options.source_prefix),
+            member: self.member(),
+            limits,
+            destinations: self.destinations.clone(),
+            transactions: self.transactions("ingest"),
+            gaps: self.gaps.clone(),
+            stop: self.stop.clone(),
+            left: Box::new(self.membership()),
+        };
+        Ok(Arc::new(reader.start()?))
+    }
+
+    /// Sees to it that a group that was never seen before begins where it should, before it has a member.
+    async fn begin_group(&self, group: &str) -> StoreResult<()> {
+        let (admin, prefix) = (Arc::clone(&self.admin), self.options.source_prefix.clone());
+        let asked = move || Cluster::ask(admin.inner(), options::REQUEST_TIMEOUT);
+        let partitions = source::start::source_partitions(&self.worker.run(asked).await?, &prefix);
+        // The registry says it once. What comes after it may fail.
+        let is_new = self.registry.is_new_group(group).await?;
+        let is_new = {
+            let mut new_groups = self.new_groups.lock().unwrap_or_else(PoisonError::into_inner);
+            is_new && new_groups.insert(group.to_owned()) || new_groups.contains(group)
+        };
+        let (config, member) = (self.options.member(group, PREFETCH_BYTES), self.member());
+        let start = self.options.start;
+        let begin = move || match is_new {
+            true => source::start::begin_group(&config, member, &partitions, start),
+            false => source::start::wait_for_beginning(&config, member, &partitions),
+        };
+        // A thread of its own: it may wait.
+        Worker::start("kafka-start")?.run(begin).await?;
+        self.new_groups.lock().unwrap_or_else(PoisonError::into_inner).remove(group);
+        Ok(())
+    }
+
+    fn open_transfers(&self, group: &str, limits: BatchLimits) -> StoreResult<Arc<dyn TransferConsumer>> {
+        let each = PREFETCH_BYTES * 2 / self.destinations.partitions.max(1) as usize;
+        let reader = transfers::Reader {
+            config: self.options.member(group, each.max(1 << 20)),
+            topic: Arc::clone(&self.destinations.transfers),
+            incarnation: self.incarnation,
+            member: self.member(),
+            limits,
+            session_timeout: self.options.session_timeout,
+            clock: Arc::clone(&self.clock),
+            gaps: self.gaps.clone(),
+            watch: self.watch.clone(),
+            stop: self.stop.clone(),
+            left: Box::new(self.membership()),
+        };
+        Ok(Arc::new(reader.start()?))
+    }
+}
+
+/// All topics of the source stream, those that come later too.
+fn subscription(prefix: &str) -> String {
+    let mut pattern = String::from("^");
+    for character in prefix.chars() {
+        if !character.is_ascii_alphanumeric() && character != '_' && character != '-' {
+            pattern.push('\\');
+        }
+        pattern.push(character);
+    }
+    pattern.push_str("\\..*");
+    pattern
+}
+
+impl EventLog for KafkaEventLog {
+    fn append(&self, records: Vec<NewRecord>) -> BoxFuture<'_, StoreResult<Vec<SourcePosition>>> {
+        Box::pin(self.appender.append(records))
+    }
+
+    fn partitions(&self) -> u32 {
+        self.destinations.partitions
+    }
+
+    fn incarnation(&self) -> u32 {
+        self.incarnation
+    }
+
+    fn source(
+        &self,
+        group: &str,
+        limits: BatchLimits,
+    ) -> BoxFuture<'_, StoreResult<Arc<dyn SourceConsumer>>> {
+        Box::pin(self.open_source(group.to_owned(), limits))
+    }
+
+    fn transfers(
+        &self,
+        group: &str,
+        limits: BatchLimits,
+    ) -> BoxFuture<'_, StoreResult<Arc<dyn TransferConsumer>>> {
+        let opened = self.open_transfers(group, limits);
+        Box::pin(async move { opened })
+    }
+
+    fn keep_dead(&self, letters: Vec<DeadLetter>) -> BoxFuture<'_, StoreResult<()>> {
+        Box::pin(async move {
+            let records = letters.iter().map(|letter| self.destinations.letter(letter));
+            self.appender.write(records.collect::<StoreResult<_>>()?).await
+        })
+    }
+
+    fn dead_letters(&self, after: i64, limit: usize) -> BoxFuture<'_, StoreResult<Vec<(i64, DeadLetter)>>> {
+        let (config, watch) = (self.options.reader(), self.watch.clone());
+        let topic = Arc::clone(&self.destinations.dead);
+        Box::pin(self.worker.run(move || dead::page(config, watch, &topic, after, limit)))
+    }
+}

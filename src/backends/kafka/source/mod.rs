@@ -1,0 +1,112 @@
+//! A group's place in the source stream.
+//!
+//! One thread does everything that touches the consumer: reading, transactions, answering the group. So no partition can go while a
+//! transaction with its offsets is written, and what is checked before a transaction is true until it ends.
+
+mod places;
+mod reader;
+pub(super) mod start;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread::Thread;
+
+use tokio::sync::{Notify, oneshot};
+
+use self::places::Places;
+pub(super) use self::reader::Reader;
+use crate::domain::change_event::SourceRecord;
+use crate::ports::event_log::{IngestWork, Lag, SourceConsumer};
+use crate::ports::{BoxFuture, StoreError, StoreResult};
+
+/// What the consumer asks its thread.
+enum Ask {
+    Commit(IngestWork, oneshot::Sender<StoreResult<()>>),
+    Rewind(oneshot::Sender<StoreResult<()>>),
+    Lag(oneshot::Sender<StoreResult<Lag>>),
+}
+
+/// What the consumer and its thread share.
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    places: Places,
+    /// The thread has ended.
+    closed: bool,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+pub(super) struct KafkaSourceConsumer {
+    shared: Arc<Shared>,
+    asks: mpsc::Sender<Ask>,
+    /// Ends when `asks` is gone.
+    thread: Thread,
+}
+
+impl KafkaSourceConsumer {
+    async fn next_batch(&self) -> StoreResult<Vec<SourceRecord>> {
+        loop {
+            // Before looking, so that what comes after the look wakes us.
+            let mut changed = std::pin::pin!(self.shared.changed.notified());
+            changed.as_mut().enable();
+            {
+                let mut state = self.shared.lock();
+                if let Some(batch) = state.places.receive() {
+                    drop(state);
+                    self.thread.unpark();
+                    return Ok(batch);
+                }
+                if state.closed {
+                    return Err(gone());
+                }
+            }
+            changed.await;
+        }
+    }
+
+    async fn ask<T>(&self, ask: impl FnOnce(oneshot::Sender<StoreResult<T>>) -> Ask) -> StoreResult<T> {
+        let (answer, answered) = oneshot::channel();
+        self.asks.send(ask(answer)).map_err(|_| gone())?;
+        self.thread.unpark();
+        answered.await.map_err(|_| gone())?
+    }
+}
+
+fn gone() -> StoreError {
+    StoreError::Unavailable("the consumer is closed".to_owned())
+}
+
+impl SourceConsumer for KafkaSourceConsumer {
+    fn next(&self) -> BoxFuture<'_, StoreResult<Vec<SourceRecord>>> {
+        Box::pin(self.next_batch())
+    }
+
+    fn commit(&self, work: IngestWork) -> BoxFuture<'_, StoreResult<()>> {
+        Box::pin(self.ask(|answer| Ask::Commit(work, answer)))
+    }
+
+    fn rewind(&self) -> BoxFuture<'_, StoreResult<()>> {
+        Box::pin(self.ask(Ask::Rewind))
+    }
+
+    fn lag(&self) -> BoxFuture<'_, StoreResult<Lag>> {
+        Box::pin(self.ask(Ask::Lag))
+    }
+}
+
+impl Drop for KafkaSourceConsumer {
+    fn drop(&mut self) {
+        // The thread looks for its asker when it wakes.
+        self.asks = mpsc::channel().0;
+        self.thread.unpark();
+    }
+}

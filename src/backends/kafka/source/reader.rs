@@ -1,0 +1,383 @@
+//! The thread of a source consumer.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
+use rdkafka::message::{BorrowedMessage, Headers, Message};
+use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+use rdkafka::ClientConfig;
+use tokio_util::sync::CancellationToken;
+
+use super::super::errors::store_error;
+use super::super::filling::Filling;
+use super::super::gaps::{Gaps, Stream};
+use super::super::ingest::Destinations;
+use super::super::member::{self, Member, Rebalance};
+use super::super::offsets::{self, Partition, Point, list_of, partitions_of};
+use super::super::options::REQUEST_TIMEOUT;
+use super::super::producer::{GroupOffsets, Transactions};
+use super::places::is_of;
+use super::{Ask, KafkaSourceConsumer, Shared};
+use crate::domain::change_event::SourceRecord;
+use crate::domain::transfer::SourcePosition;
+use crate::ports::event_log::{BatchLimits, IngestWork, Lag};
+use crate::ports::{StoreError, StoreResult};
+
+/// The thread wakes by itself this often; everything that it waits for wakes it at once.
+const IDLE: Duration = Duration::from_millis(100);
+
+/// A batch that nobody takes for this long: reading is paused, and the group is answered meanwhile.
+const STALLED: Duration = Duration::from_secs(1);
+
+/// Reads the source stream for a [`KafkaSourceConsumer`].
+pub(in super::super) struct Reader {
+    pub(in super::super) config: ClientConfig,
+    /// `^<prefix>\..*`
+    pub(in super::super) subscription: String,
+    pub(in super::super) member: Member,
+    pub(in super::super) limits: BatchLimits,
+    pub(in super::super) destinations: Destinations,
+    pub(in super::super) transactions: Transactions,
+    pub(in super::super) gaps: Gaps,
+    pub(in super::super) stop: CancellationToken,
+    /// Its drop says that the group was left.
+    pub(in super::super) left: Box<dyn Send>,
+}
+
+impl Reader {
+    /// Joins the group, on a thread of its own.
+    pub(in super::super) fn start(self) -> StoreResult<KafkaSourceConsumer> {
+        let (asks, asked) = mpsc::channel();
+        let shared = Arc::new(Shared::default());
+        let closing = Closing(Arc::clone(&shared));
+        let mut consumer: BaseConsumer<Member> =
+            self.config.create_with_context(self.member.clone()).map_err(store_error)?;
+        consumer.subscribe(&[&self.subscription]).map_err(store_error)?;
+        let thread = thread::Builder::new()
+            .name("kafka-source".to_owned())
+            .spawn(move || {
+                let _closing = closing;
+                let thread = thread::current();
+                consumer.set_nonempty_callback(move || thread.unpark());
+                let _left = self.left;
+                Running {
+                    consumer,
+                    member: self.member,
+                    filling: Filling::new(self.limits),
+                    destinations: self.destinations,
+                    transactions: self.transactions,
+                    gaps: self.gaps,
+                    stop: self.stop,
+                    asked,
+                    shared: Arc::clone(&_closing.0),
+                    astray: false,
+                    full_since: None,
+                    paused: None,
+                    assigning: None,
+                    out_of_range: false,
+                    ask_again: Instant::now(),
+                }
+                .run();
+            })
+            .map_err(|err| StoreError::Unavailable(format!("no thread: {err}")))?;
+        Ok(KafkaSourceConsumer { shared, asks, thread: thread.thread().clone() })
+    }
+}
+
+/// Tells who waits that the thread has ended, however it did.
+struct Closing(Arc<Shared>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.lock().closed = true;
+        self.0.changed.notify_waiters();
+    }
+}
+
+/// The thread's own.
+struct Running {
+    consumer: BaseConsumer<Member>,
+    member: Member,
+    filling: Filling<SourceRecord>,
+    destinations: Destinations,
+    transactions: Transactions,
+    gaps: Gaps,
+    stop: CancellationToken,
+    asked: mpsc::Receiver<Ask>,
+    shared: Arc<Shared>,
+    /// A commit failed: where reading goes on is known after a rewind. Until then nothing that is read counts.
+    astray: bool,
+    full_since: Option<Instant>,
+    /// What was paused because nobody takes the batch.
+    paused: Option<TopicPartitionList>,
+    /// What the group gave, while it is not known where to begin.
+    assigning: Option<TopicPartitionList>,
+    /// Some partition cannot be read where it is.
+    out_of_range: bool,
+    /// Not before this time the brokers are asked again for what they did not answer.
+    ask_again: Instant,
+}
+
+impl Running {
+    fn run(mut self) {
+        while !self.stop.is_cancelled() && self.answer() {
+            self.rebalance();
+            self.mend();
+            if !self.read() {
+                thread::park_timeout(IDLE);
+            }
+        }
+        self.member.close(&self.consumer);
+    }
+
+    /// Does what the consumer asks. `false`: it is gone.
+    fn answer(&mut self) -> bool {
+        loop {
+            match self.asked.try_recv() {
+                Ok(Ask::Commit(work, answer)) => drop(answer.send(self.commit(&work))),
+                Ok(Ask::Rewind(answer)) => drop(answer.send(self.rewind())),
+                Ok(Ask::Lag(answer)) => drop(answer.send(self.lag())),
+                Err(mpsc::TryRecvError::Empty) => return true,
+                Err(mpsc::TryRecvError::Disconnected) => return false,
+            }
+        }
+    }
+
+    fn commit(&mut self, work: &IngestWork) -> StoreResult<()> {
+        self.shared.lock().places.check(&work.offsets)?;
+        let records = self.destinations.records(work)?;
+        let next = list_of(work.offsets.iter().map(|(partition, next)| (partition, Offset::Offset(*next))))?;
+        let offsets = self.consumer.group_metadata().map(|member| GroupOffsets { next, member });
+        let offsets = offsets.filter(|_| !work.offsets.is_empty());
+        let written = self.transactions.write(records, offsets.as_ref());
+        match written {
+            Ok(_) => self.shared.lock().places.committed(&work.offsets),
+            Err(_) => self.astray = true,
+        }
+        written.map(drop)
+    }
+
+    fn rewind(&mut self) -> StoreResult<()> {
+        self.astray = true;
+        self.filling.clear();
+        let ours = {
+            let mut state = self.shared.lock();
+            state.places.forget_batch();
+            state.places.all()
+        };
+        let partitions: Vec<Partition> = ours.keys().cloned().collect();
+        if !partitions.is_empty() {
+            let begins = offsets::begins(&self.consumer, &partitions, REQUEST_TIMEOUT)?;
+            self.read_from(&begins)?;
+        }
+        self.astray = false;
+        Ok(())
+    }
+
+    /// Reads these partitions, which are ours, from there on. Assigned anew: a partition that librdkafka gave up cannot be sought.
+    fn read_from(&mut self, begins: &BTreeMap<Partition, offsets::Begin>) -> StoreResult<()> {
+        let list = list_of(begins.iter().map(|(partition, begin)| (partition, Offset::Offset(begin.from))))?;
+        member::let_go(&self.consumer, &list).map_err(store_error)?;
+        member::take(&self.consumer, &list).map_err(store_error)?;
+        self.began(begins);
+        Ok(())
+    }
+
+    fn began(&mut self, begins: &BTreeMap<Partition, offsets::Begin>) {
+        let mut state = self.shared.lock();
+        for (partition, begin) in begins {
+            self.gaps.say(Stream::Source, partition, *begin);
+            self.filling.retain(|record| !is_of(record, partition));
+            state.places.begin(partition.clone(), begin.from);
+        }
+    }
+
+    /// Answers the group.
+    fn rebalance(&mut self) {
+        if let Some(list) = self.assigning.take() {
+            self.assign(list);
+        }
+        while self.assigning.is_none() {
+            match self.member.wanted() {
+                Some(Rebalance::Assign(list)) => self.assign(list),
+                Some(Rebalance::Revoke(list)) => self.revoke(&list),
+                None => return,
+            }
+        }
+    }
+
+    fn assign(&mut self, list: TopicPartitionList) {
+        if Instant::now() < self.ask_again {
+            self.assigning = Some(list);
+            return;
+        }
+        let taken = offsets::begins(&self.consumer, &partitions_of(&list), REQUEST_TIMEOUT).and_then(|begins| {
+            let from = begins.iter().map(|(partition, begin)| (partition, Offset::Offset(begin.from)));
+            member::take(&self.consumer, &list_of(from)?).map_err(store_error)?;
+            Ok(begins)
+        });
+        match taken {
+            Ok(begins) => self.began(&begins),
+            Err(err) => {
+                log::warn!("source partitions are not read yet err={err}");
+                self.wait_before_asking();
+                self.assigning = Some(list);
+            }
+        }
+    }
+
+    fn revoke(&mut self, list: &TopicPartitionList) {
+        {
+            let mut state = self.shared.lock();
+            for partition in partitions_of(list) {
+                self.filling.retain(|record| !is_of(record, &partition));
+                state.places.end(&partition);
+            }
+        }
+        if let Err(err) = member::let_go(&self.consumer, list) {
+            log::warn!("source partitions were not let go err={err}");
+        }
+    }
+
+    /// Goes on behind what is gone.
+    fn mend(&mut self) {
+        if !self.out_of_range || Instant::now() < self.ask_again {
+            return;
+        }
+        let next = self.positions();
+        let partitions: Vec<Partition> = next.keys().cloned().collect();
+        let mended = offsets::resume(&self.consumer, &partitions, &next, REQUEST_TIMEOUT).and_then(|begins| {
+            self.read_from(&begins.into_iter().filter(|(_, begin)| begin.gap.is_some()).collect())
+        });
+        match mended {
+            Ok(()) => self.out_of_range = false,
+            Err(err) => {
+                log::warn!("source partitions are not read on yet err={err}");
+                self.wait_before_asking();
+            }
+        }
+    }
+
+    fn wait_before_asking(&mut self) {
+        self.ask_again = Instant::now() + Duration::from_secs(1);
+    }
+
+    /// The next offset to read of each partition.
+    fn positions(&self) -> BTreeMap<Partition, i64> {
+        let mut positions = self.shared.lock().places.all();
+        offsets::advance(&self.consumer, &mut positions);
+        positions
+    }
+
+    /// Reads what is there, and hands it out. `false`: there was nothing to do.
+    fn read(&mut self) -> bool {
+        let handed_out = self.hand_out();
+        if self.filling.is_full() {
+            self.stalled();
+            return handed_out;
+        }
+        self.flows();
+        // Where nothing is expected librdkafka gets a moment: an event that is no record would hide the records behind it.
+        let mut wait = if self.filling.is_empty() { Duration::from_millis(1) } else { Duration::ZERO };
+        let mut found = false;
+        while !self.filling.is_full() {
+            match self.consumer.poll(wait) {
+                None => break,
+                Some(Ok(message)) => {
+                    wait = Duration::ZERO;
+                    found = true;
+                    if !self.astray {
+                        let record = record(&message);
+                        self.filling.push(weight(&record), record);
+                    }
+                }
+                Some(Err(KafkaError::MessageConsumption(Code::AutoOffsetReset))) => self.out_of_range = true,
+                // Librdkafka goes on by itself; the watch has it.
+                Some(Err(err)) => log::debug!("source stream err={err}"),
+            }
+        }
+        self.hand_out() || found || handed_out
+    }
+
+    fn hand_out(&mut self) -> bool {
+        let mut state = self.shared.lock();
+        if self.filling.is_empty() || state.places.is_full() {
+            return false;
+        }
+        state.places.publish(self.filling.take());
+        self.shared.changed.notify_waiters();
+        true
+    }
+
+    /// Nobody takes the batch. Reading pauses when that lasts, for the group must be answered: an event of the group stands in the
+    /// same queue as the records.
+    fn stalled(&mut self) {
+        let since = *self.full_since.get_or_insert_with(Instant::now);
+        if since.elapsed() < STALLED {
+            return;
+        }
+        if self.paused.is_none() {
+            self.paused = self.consumer.assignment().ok().filter(|list| self.consumer.pause(list).is_ok());
+        }
+        if let Some(Ok(message)) = self.consumer.poll(Duration::ZERO) {
+            let record = record(&message);
+            self.filling.push(weight(&record), record);
+            // Of a partition that was not ours when the others were paused.
+            self.paused = None;
+        }
+    }
+
+    fn flows(&mut self) {
+        self.full_since = None;
+        if let Some(list) = self.paused.take()
+            && let Err(err) = self.consumer.resume(&list)
+        {
+            // Some of them are another's by now.
+            log::debug!("source stream err={err}");
+        }
+    }
+
+    fn lag(&mut self) -> StoreResult<Lag> {
+        const TIMEOUT: Duration = Duration::from_secs(3);
+        let positions = self.positions();
+        let partitions: Vec<Partition> = positions.keys().cloned().collect();
+        let ends = offsets::find(&self.consumer, &partitions, Point::End, TIMEOUT)?;
+        let mut lag = self.shared.lock().places.pending(self.filling.iter());
+        for (partition, end) in ends {
+            let unread = end - positions.get(&partition).copied().unwrap_or(end);
+            lag.records += u64::try_from(unread).unwrap_or(0);
+        }
+        Ok(lag)
+    }
+}
+
+fn record(message: &BorrowedMessage<'_>) -> SourceRecord {
+    let copied = |bytes: Option<&[u8]>| bytes.map(Bytes::copy_from_slice);
+    let headers = message.headers().into_iter().flat_map(Headers::iter);
+    SourceRecord {
+        position: SourcePosition {
+            topic: message.topic().into(),
+            partition: message.partition(),
+            offset: message.offset(),
+        },
+        timestamp_ms: message.timestamp().to_millis().unwrap_or(0),
+        key: copied(message.key()),
+        value: copied(message.payload()),
+        headers: headers
+            .map(|header| (header.key.to_owned(), copied(header.value).unwrap_or_default()))
+            .collect(),
+    }
+}
+
+/// The bytes that a record counts for.
+fn weight(record: &SourceRecord) -> usize {
+    const RECORD: usize = 256;
+    let length = |bytes: &Option<Bytes>| bytes.as_ref().map_or(0, Bytes::len);
+    let headers: usize = record.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+    RECORD + length(&record.key) + length(&record.value) + headers
+}

@@ -1,0 +1,106 @@
+//! Where a group begins that was never seen before: its first offsets are committed before anybody joins it. What appears later
+//! begins at its oldest record.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rdkafka::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
+use rdkafka::topic_partition_list::Offset;
+
+use super::super::errors::store_error;
+use super::super::member::Member;
+use super::super::offsets::{self, Partition, Point, list_of};
+use super::super::options::{REQUEST_TIMEOUT, Start};
+use super::super::topics::Cluster;
+use crate::ports::StoreResult;
+
+/// The replica that saw the group first has this long to commit its beginning, while others wait.
+const OTHERS_WAIT: Duration = Duration::from_secs(15);
+
+/// The partitions of the source topics that exist.
+pub(in super::super) fn source_partitions(cluster: &Cluster, prefix: &str) -> Vec<Partition> {
+    let ours = cluster.topics().filter(|(topic, _)| is_source(topic, prefix));
+    ours.flat_map(|(topic, partitions)| {
+        let topic: Arc<str> = topic.into();
+        (0..i32::try_from(partitions).unwrap_or(0)).map(move |partition| (Arc::clone(&topic), partition))
+    })
+    .collect()
+}
+
+/// Whether a topic is one of the source stream.
+pub(in super::super) fn is_source(topic: &str, prefix: &str) -> bool {
+    topic.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('.'))
+}
+
+/// Commits where the group begins. Blocks.
+pub(in super::super) fn begin_group(
+    config: &ClientConfig,
+    member: Member,
+    partitions: &[Partition],
+    start: Start,
+) -> StoreResult<()> {
+    let consumer: BaseConsumer<Member> = config.create_with_context(member).map_err(store_error)?;
+    let known = offsets::committed(&consumer, partitions, REQUEST_TIMEOUT)?;
+    let unknown: Vec<Partition> =
+        partitions.iter().filter(|partition| !known.contains_key(*partition)).cloned().collect();
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    let first = first_offsets(&consumer, &unknown, start)?;
+    let list = list_of(first.iter().map(|(partition, offset)| (partition, Offset::Offset(*offset))))?;
+    match consumer.commit(&list, CommitMode::Sync) {
+        Ok(()) => {
+            log::info!("source group begins start={start:?} partitions={}", first.len());
+            Ok(())
+        }
+        // It has members already: somebody who does not ask our registry reads with its name.
+        Err(KafkaError::ConsumerCommit(Code::UnknownMemberId | Code::IllegalGeneration)) => {
+            log::warn!("source group is new to us but has members: its start is not set");
+            Ok(())
+        }
+        Err(err) => Err(store_error(err)),
+    }
+}
+
+fn first_offsets(
+    consumer: &BaseConsumer<Member>,
+    partitions: &[Partition],
+    start: Start,
+) -> StoreResult<BTreeMap<Partition, i64>> {
+    let point = match start {
+        Start::Earliest => Point::Low,
+        Start::Now => Point::End,
+        Start::At(ms) => Point::At(ms),
+    };
+    let mut first = offsets::find(consumer, partitions, point, REQUEST_TIMEOUT)?;
+    // Nothing is as young as that: what comes is.
+    let rest: Vec<Partition> =
+        partitions.iter().filter(|partition| !first.contains_key(*partition)).cloned().collect();
+    first.extend(offsets::find(consumer, &rest, Point::End, REQUEST_TIMEOUT)?);
+    Ok(first)
+}
+
+/// Waits until the replica that saw the group first has committed where it begins. Blocks.
+pub(in super::super) fn wait_for_beginning(
+    config: &ClientConfig,
+    member: Member,
+    partitions: &[Partition],
+) -> StoreResult<()> {
+    if partitions.is_empty() {
+        return Ok(());
+    }
+    let consumer: BaseConsumer<Member> = config.create_with_context(member).map_err(store_error)?;
+    let deadline = Instant::now() + OTHERS_WAIT;
+    while offsets::committed(&consumer, partitions, REQUEST_TIMEOUT)?.is_empty() {
+        if Instant::now() > deadline {
+            log::error!("source group has lost its offsets: it reads everything that is left");
+            return Ok(());
+        }
+        thread::sleep(Duration::from_millis(500));
+    }
+    Ok(())
+}

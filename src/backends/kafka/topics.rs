@@ -1,0 +1,160 @@
+//! Our own topics: made when they are missing, checked when they are there.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication};
+use rdkafka::client::Client;
+use rdkafka::error::RDKafkaErrorCode as Code;
+
+use super::errors::{OpenError, classed, store_error};
+use super::options::{MAX_RECORD_BYTES, REQUEST_TIMEOUT};
+use super::watch::Watch;
+use crate::ports::{StoreError, StoreResult};
+
+/// Dead letters are kept as long as dead rows of the stash.
+const DEAD_RETENTION: Duration = Duration::from_secs(100 * 24 * 3600);
+
+/// What a topic has when nobody set it otherwise.
+const DEFAULT_MAX_MESSAGE_BYTES: usize = 1_048_588;
+
+/// The cluster as it was when it was asked.
+pub(super) struct Cluster {
+    /// Partitions by topic.
+    topics: BTreeMap<String, usize>,
+    brokers: usize,
+}
+
+impl Cluster {
+    /// Asks the brokers; blocks. Of all topics: asking for one may create it.
+    pub(super) fn ask(client: &Client<Watch>, timeout: Duration) -> StoreResult<Self> {
+        let metadata = client.fetch_metadata(None, timeout).map_err(store_error)?;
+        let topics = metadata.topics().iter().filter(|topic| topic.error().is_none());
+        Ok(Self {
+            topics: topics.map(|topic| (topic.name().to_owned(), topic.partitions().len())).collect(),
+            brokers: metadata.brokers().len(),
+        })
+    }
+
+    /// The partitions of a topic; `None`: there is no such topic.
+    pub(super) fn partitions(&self, topic: &str) -> Option<usize> {
+        self.topics.get(topic).copied().filter(|partitions| *partitions > 0)
+    }
+
+    /// All topics with their partitions.
+    pub(super) fn topics(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.topics.iter().map(|(name, partitions)| (name.as_str(), *partitions))
+    }
+}
+
+/// A topic of ours.
+pub(super) struct OurTopic<'a> {
+    pub(super) name: &'a str,
+    pub(super) partitions: usize,
+    pub(super) retention: Duration,
+}
+
+impl<'a> OurTopic<'a> {
+    pub(super) fn dead_letters(name: &'a str) -> Self {
+        Self { name, partitions: 1, retention: DEAD_RETENTION }
+    }
+}
+
+/// A topic of ours that is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) partitions: usize,
+    /// Whether we made it just now.
+    pub(super) created: bool,
+    /// The largest record that it takes.
+    pub(super) max_record_bytes: usize,
+}
+
+/// Makes the topic if it is missing, and looks at what it is.
+pub(super) async fn ensure(
+    admin: &AdminClient<Watch>,
+    cluster: &Cluster,
+    topic: &OurTopic<'_>,
+) -> Result<Found, OpenError> {
+    let (partitions, created) = match cluster.partitions(topic.name) {
+        Some(partitions) => (partitions, false),
+        None => (topic.partitions, create(admin, cluster, topic).await?),
+    };
+    let max_record_bytes = check(admin, topic.name).await?;
+    Ok(Found { partitions, created, max_record_bytes })
+}
+
+/// `false`: somebody else was quicker.
+async fn create(
+    admin: &AdminClient<Watch>,
+    cluster: &Cluster,
+    topic: &OurTopic<'_>,
+) -> Result<bool, OpenError> {
+    let replicas = cluster.brokers.clamp(1, 3);
+    let (retention, bytes) = (topic.retention.as_millis().to_string(), MAX_RECORD_BYTES.to_string());
+    let partitions = i32::try_from(topic.partitions).unwrap_or(i32::MAX);
+    let mut new = NewTopic::new(topic.name, partitions, TopicReplication::Fixed(replicas as i32))
+        .set("max.message.bytes", &bytes)
+        .set("compression.type", "zstd")
+        .set("retention.ms", &retention)
+        .set("cleanup.policy", "delete");
+    if replicas == 3 {
+        new = new.set("min.insync.replicas", "2");
+    }
+    let created = create_topic(admin, &new).await?;
+    if created {
+        log::info!("topic created topic={} partitions={partitions} replicas={replicas}", topic.name);
+    }
+    Ok(created)
+}
+
+/// Makes a source topic that somebody posts to, as the brokers make topics. `false`: it is there.
+pub(super) async fn create_source(admin: &AdminClient<Watch>, name: &str) -> StoreResult<bool> {
+    let bytes = MAX_RECORD_BYTES.to_string();
+    // -1: as the brokers are set.
+    let new = NewTopic::new(name, -1, TopicReplication::Fixed(-1)).set("max.message.bytes", &bytes);
+    create_topic(admin, &new).await
+}
+
+async fn create_topic(admin: &AdminClient<Watch>, topic: &NewTopic<'_>) -> StoreResult<bool> {
+    let options = AdminOptions::new()
+        .operation_timeout(Some(REQUEST_TIMEOUT))
+        .request_timeout(Some(REQUEST_TIMEOUT + Duration::from_secs(2)));
+    let results = admin.create_topics([topic], &options).await.map_err(store_error)?;
+    match results.into_iter().next() {
+        Some(Ok(_)) => Ok(true),
+        Some(Err((_, Code::TopicAlreadyExists))) => Ok(false),
+        Some(Err((name, code))) => Err(classed(code, format!("topic {name} cannot be created: {code}"))),
+        None => Err(StoreError::Unavailable("no answer to the creation of a topic".to_owned())),
+    }
+}
+
+/// Looks at the settings of a topic. Returns the largest record that it takes.
+async fn check(admin: &AdminClient<Watch>, topic: &str) -> Result<usize, OpenError> {
+    let options = AdminOptions::new().request_timeout(Some(REQUEST_TIMEOUT));
+    let resource = [ResourceSpecifier::Topic(topic)];
+    let answers = admin.describe_configs(&resource, &options).await.map_err(store_error)?;
+    let entries = match answers.into_iter().next() {
+        Some(Ok(entries)) => entries,
+        Some(Err(code @ (Code::TopicAuthorizationFailed | Code::ClusterAuthorizationFailed))) => {
+            log::warn!("settings of a topic cannot be checked err={code} topic={topic}");
+            return Ok(DEFAULT_MAX_MESSAGE_BYTES);
+        }
+        Some(Err(code)) => return Err(StoreError::Unavailable(format!("topic {topic}: {code}")).into()),
+        None => return Err(OpenError::Unavailable(format!("no answer for topic {topic}"))),
+    };
+    let value = |name: &str| entries.get(name).and_then(|entry| entry.value.as_deref());
+    match value("cleanup.policy") {
+        Some(policy) if policy.contains("compact") => {
+            let (topic, policy) = (topic.to_owned(), policy.to_owned());
+            return Err(OpenError::CleanupPolicy { topic, policy });
+        }
+        _ => {}
+    }
+    let bytes = value("max.message.bytes").and_then(|bytes| bytes.parse().ok());
+    let bytes = bytes.unwrap_or(DEFAULT_MAX_MESSAGE_BYTES);
+    if bytes < MAX_RECORD_BYTES {
+        log::warn!("topic takes no large records: they become dead letters topic={topic} max.message.bytes={bytes}");
+    }
+    Ok(bytes.min(MAX_RECORD_BYTES))
+}

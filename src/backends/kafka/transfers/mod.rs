@@ -1,0 +1,122 @@
+//! A group's place in the transfer log.
+//!
+//! Two threads: the reader polls, hands out batches, and answers the group; the committer commits, also while the reader waits for
+//! partitions to be left. A commit that the brokers answered is the proof that the partitions were still ours when it was sent.
+
+mod committer;
+mod places;
+mod reader;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::Thread;
+
+use tokio::sync::Notify;
+
+use self::committer::Committer;
+use self::places::Places;
+pub(super) use self::reader::Reader;
+use crate::ports::event_log::{Lag, SendPermission, TransferConsumer, TransferEvent};
+use crate::ports::{BoxFuture, StoreError, StoreResult};
+
+/// What the consumer and its threads share.
+struct Shared {
+    state: Mutex<State>,
+    changed: Notify,
+    permission: SendPermission,
+    /// Held while a commit is under way: a partition is not let go under it.
+    committing: Mutex<()>,
+}
+
+#[derive(Default)]
+struct State {
+    places: Places,
+    /// The consumer was dropped, or the reader has ended.
+    closed: bool,
+}
+
+impl Shared {
+    fn new() -> Self {
+        Self {
+            state: Mutex::default(),
+            changed: Notify::new(),
+            permission: SendPermission::none(),
+            committing: Mutex::default(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn committing(&self) -> MutexGuard<'_, ()> {
+        self.committing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+pub(super) struct KafkaTransferConsumer {
+    shared: Arc<Shared>,
+    reader: Thread,
+    committer: Committer,
+}
+
+impl KafkaTransferConsumer {
+    async fn next_event(&self) -> StoreResult<TransferEvent> {
+        loop {
+            // Before looking, so that what comes after the look wakes us.
+            let mut changed = std::pin::pin!(self.shared.changed.notified());
+            changed.as_mut().enable();
+            {
+                let mut state = self.shared.lock();
+                if let Some(event) = state.places.receive() {
+                    drop(state);
+                    self.reader.unpark();
+                    return Ok(event);
+                }
+                if state.closed {
+                    return Err(gone());
+                }
+            }
+            changed.await;
+        }
+    }
+}
+
+fn gone() -> StoreError {
+    StoreError::Unavailable("the consumer is closed".to_owned())
+}
+
+impl TransferConsumer for KafkaTransferConsumer {
+    fn next(&self) -> BoxFuture<'_, StoreResult<TransferEvent>> {
+        Box::pin(self.next_event())
+    }
+
+    fn commit(&self, offsets: BTreeMap<u32, i64>) -> BoxFuture<'_, StoreResult<()>> {
+        Box::pin(self.committer.commit(offsets))
+    }
+
+    fn pause(&self, partition: u32) {
+        self.shared.lock().places.set_paused(partition, true);
+    }
+
+    fn resume(&self, partition: u32) {
+        self.shared.lock().places.set_paused(partition, false);
+        self.shared.changed.notify_waiters();
+        self.reader.unpark();
+    }
+
+    fn permission(&self) -> SendPermission {
+        self.shared.permission.clone()
+    }
+
+    fn lag(&self) -> BoxFuture<'_, StoreResult<Lag>> {
+        Box::pin(self.committer.lag())
+    }
+}
+
+impl Drop for KafkaTransferConsumer {
+    fn drop(&mut self) {
+        self.shared.lock().closed = true;
+        self.reader.unpark();
+    }
+}

@@ -1,0 +1,45 @@
+//! A thread that asks librdkafka what blocks: never a thread of the async runtime.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc;
+use std::thread;
+
+use tokio::sync::oneshot;
+
+use crate::ports::{StoreError, StoreResult};
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// Does one job after the other. Whoever gives it one waits for it, so there are no more jobs than callers. Ends when it is dropped.
+pub(super) struct Worker(mpsc::Sender<Job>);
+
+impl Worker {
+    /// Starts the thread.
+    pub(super) fn start(name: &str) -> StoreResult<Self> {
+        let (jobs, waiting) = mpsc::channel::<Job>();
+        thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || {
+                for job in waiting {
+                    // The caller of a job that panics is told by its channel.
+                    let _ = catch_unwind(AssertUnwindSafe(job));
+                }
+            })
+            .map_err(|err| StoreError::Unavailable(format!("no thread: {err}")))?;
+        Ok(Self(jobs))
+    }
+
+    /// Does `job` after those that wait. It is done also when the future is dropped.
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> StoreResult<T> + Send + 'static,
+    ) -> StoreResult<T> {
+        let (answer, answered) = oneshot::channel();
+        let job = Box::new(move || {
+            let _ = answer.send(job());
+        });
+        let gone = || StoreError::Unavailable("the thread that asks kafka broke".to_owned());
+        self.0.send(job).map_err(|_| gone())?;
+        answered.await.map_err(|_| gone())?
+    }
+}
