@@ -3,6 +3,8 @@
 
 use serde_json::{Value, json};
 
+use crate::sink::Sink;
+
 /// The topic of all changes.
 pub(crate) const TOPIC: &str = "mongo.wnx-identity.users";
 
@@ -10,7 +12,7 @@ pub(crate) const TOPIC: &str = "mongo.wnx-identity.users";
 pub(crate) const FAN_OUT: u64 = 2;
 
 /// The time of all events, milliseconds since 1970: 2025-11-29T17:00:00Z.
-const EVENT_MS: u64 = 1_764_435_600_000;
+pub(crate) const EVENT_MS: i64 = 1_764_435_600_000;
 
 /// Makes the bodies about 1 KB long.
 const FILLER_BYTES: usize = 700;
@@ -62,6 +64,23 @@ impl Workload {
             version,
             clients: std::array::from_fn(|nth| (document * FAN_OUT + nth as u64) % self.clients),
         })
+    }
+}
+
+/// A client as the service knows it.
+pub(crate) struct ClientConfig {
+    /// Its id.
+    pub(crate) id: String,
+    /// The `value` of its config.
+    pub(crate) value: Value,
+}
+
+impl ClientConfig {
+    /// The client of this number, with a webhook at the sink.
+    pub(crate) fn of(number: u64, sink: &Sink) -> Self {
+        let id = client_id(number);
+        let value = json!({ "webhook": sink.hook(&id), "authorization": "Bearer of-the-bench" });
+        Self { id, value }
     }
 }
 

@@ -23,6 +23,15 @@ impl Deadline {
         Instant::now() >= self.0
     }
 
+    /// Ends what is not done by then.
+    ///
+    /// # Errors
+    /// That of the work, or that it was not done.
+    pub(crate) async fn bound<T>(self, work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+        let left = self.0.saturating_duration_since(Instant::now());
+        actix_rt::time::timeout(left, work).await.unwrap_or_else(|_| anyhow::bail!("no time is left"))
+    }
+
     /// This, or so long from now when that is earlier.
     pub(crate) fn or_after(self, time: Duration) -> Self {
         Self(self.0.min(Instant::now() + time))

@@ -100,12 +100,7 @@ async fn bench(chosen: &Chosen) -> anyhow::Result<bool> {
         if !chosen.has(&name) {
             continue;
         }
-        let result = if deadline.is_over() {
-            Err(anyhow::anyhow!("no time is left"))
-        } else {
-            scenario.run(mode, &mut sink, deadline).await
-        };
-        match result {
+        match deadline.bound(scenario.run(mode, &mut sink, deadline)).await {
             Ok(row) => show(row.beside(&bare.best)),
             Err(err) => {
                 println!("| {name} | FAILED |");

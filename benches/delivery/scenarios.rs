@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::changes::{Change, Workload, Writer};
+use crate::changes::{Change, ClientConfig, Workload, Writer};
 use crate::clock::{Deadline, now_us};
 use crate::report::Row;
 use crate::service::{self, Service};
@@ -73,7 +73,7 @@ impl Scenario {
     }
 }
 
-/// What a scenario works with.
+/// What a scenario works with. The stores know its clients.
 struct Stage<'a> {
     workload: Workload,
     writer: Writer,
@@ -95,15 +95,10 @@ impl<'a> Stage<'a> {
         let folder = tempfile::Builder::new().prefix("dispatcher-bench-").tempdir()?;
         let stores = mode.fresh(folder.path()).await?;
         let environment = stores.environment();
+        let clients: Vec<_> = (0..workload.clients).map(|number| ClientConfig::of(number, sink)).collect();
+        stores.put_clients(&clients).await?;
         let (writer, log) = (Writer::new(), folder.path().join("service.log"));
         Ok(Self { workload, writer, stores, environment, log, folder, sink, deadline })
-    }
-
-    /// A service that knows the clients.
-    async fn start_with_clients(&self) -> anyhow::Result<Service> {
-        let service = self.start().await?;
-        service.put_clients(self.workload.clients, self.sink).await?;
-        Ok(service)
     }
 
     async fn start(&self) -> anyhow::Result<Service> {
@@ -152,7 +147,6 @@ impl Used {
 
 /// All changes are in the source when the service starts; its processor time includes the start.
 async fn preload(stage: &mut Stage<'_>, name: String) -> anyhow::Result<Row> {
-    stage.start_with_clients().await?.stop(stage.deadline).await?;
     stage.stores.load(&stage.writer, stage.workload.changes()).await?;
     let before = Used { cpu: Duration::ZERO, sink: stage.sink.cpu()? };
     let service = stage.start().await?;
@@ -163,7 +157,7 @@ async fn preload(stage: &mut Stage<'_>, name: String) -> anyhow::Result<Row> {
 /// One sender, which sends what is due when the request before was answered, as Debezium's sinks do. A change's time begins
 /// when it is due, so a sender that is held up hides nothing.
 async fn steady(stage: &mut Stage<'_>, name: String, rate: Rate) -> anyhow::Result<Row> {
-    let service = stage.start_with_clients().await?;
+    let service = stage.start().await?;
     let before = Used::by(&service, stage.sink)?;
     let (start, start_us) = (Instant::now(), now_us());
     let due_after_us = |number: u64| number * 1_000_000 / rate.0;
@@ -190,7 +184,7 @@ async fn drain(stage: &mut Stage<'_>, name: String) -> anyhow::Result<Row> {
     let settings = stage.folder.path().join("retry.toml");
     std::fs::write(&settings, EVERY_HALF_SECOND)?;
     stage.environment.push(("DISPATCHER_CONFIG".to_owned(), settings.display().to_string()));
-    let service = stage.start_with_clients().await?;
+    let service = stage.start().await?;
     stage.sink.close()?;
     stage.send_all(&service).await?;
     let all = stage.workload.deliveries() as f64;

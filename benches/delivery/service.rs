@@ -6,19 +6,13 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::changes::client_id;
 use crate::clock::Deadline;
 use crate::process::{self, Memory};
-use crate::sink::Sink;
 
 /// How long it may take to be ready, and to stop.
 const START_OR_STOP: Duration = Duration::from_secs(45);
-
-/// Configs that are written at a time.
-const PUTS: usize = 16;
 
 /// A service that runs. Killed when it is dropped.
 pub(crate) struct Service {
@@ -40,8 +34,9 @@ impl Service {
         // Free now: another process could take it before the service does, and the start would fail.
         let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
         let output = File::options().create(true).append(true).open(log)?;
-        let process = Command::new(env!("CARGO_BIN_EXE_dispatcher"))
-            .arg("run")
+        // Ends with the bench, also when that is killed.
+        let process = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL", env!("CARGO_BIN_EXE_dispatcher"), "run"])
             .env_clear()
             .env("DISPATCHER_API_PORT", port.to_string())
             .env("DISPATCHER_EGRESS_ALLOW", "127.0.0.1")
@@ -54,25 +49,6 @@ impl Service {
         let mut service = Self { process, url: format!("http://127.0.0.1:{port}"), http };
         service.wait_until_ready(deadline).await?;
         Ok(service)
-    }
-
-    /// Makes clients with these numbers, ACTIVE.
-    ///
-    /// # Errors
-    /// One is not taken.
-    pub(crate) async fn put_clients(&self, clients: u64, sink: &Sink) -> anyhow::Result<()> {
-        let puts = (0..clients).map(|number| {
-            let client = client_id(number);
-            let value = json!({ "webhook": sink.hook(&client), "authorization": "Bearer of-the-bench" });
-            let request = self.http.put(format!("{}/v1/clients/{client}", self.url));
-            async move {
-                let answer = request.send_json(&json!({ "status": "ACTIVE", "value": value })).await;
-                let status = answer.map_err(|err| anyhow::anyhow!("PUT of a client: {err}"))?.status();
-                anyhow::ensure!(status.is_success(), "PUT of a client: {status}");
-                Ok(())
-            }
-        });
-        stream::iter(puts).buffer_unordered(PUTS).try_collect().await
     }
 
     /// Sends change events, which must be taken.

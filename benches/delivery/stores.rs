@@ -6,7 +6,7 @@ mod embedded;
 
 use std::path::Path;
 
-use crate::changes::{Change, Writer};
+use crate::changes::{Change, ClientConfig, Writer};
 use crate::service::Service;
 
 /// Which stores are used.
@@ -67,6 +67,18 @@ impl Stores {
             Self::Embedded(data) => data.environment(),
             #[cfg(feature = "cluster")]
             Self::Cluster(names) => names.environment(),
+        }
+    }
+
+    /// Makes clients while no service runs, ACTIVE.
+    ///
+    /// # Errors
+    /// They are not written.
+    pub(crate) async fn put_clients(&self, clients: &[ClientConfig]) -> anyhow::Result<()> {
+        match self {
+            Self::Embedded(data) => data.put_clients(clients).await,
+            #[cfg(feature = "cluster")]
+            Self::Cluster(names) => names.put_clients(clients).await,
         }
     }
 

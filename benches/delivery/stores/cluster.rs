@@ -6,13 +6,14 @@ mod services;
 
 use std::panic::catch_unwind;
 
-use rdkafka::ClientConfig;
+use mongodb::bson::{Bson, DateTime, Document, doc};
+use rdkafka::ClientConfig as KafkaConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::producer::{FutureProducer, FutureRecord};
 
 use self::services::Service;
-use crate::changes::{Change, Writer};
+use crate::changes::{Change, ClientConfig, EVENT_MS, Writer};
 use crate::clock::now_us;
 
 /// Partitions of the source topic.
@@ -25,7 +26,7 @@ const BATCH: usize = 1000;
 pub(crate) struct Names {
     name: String,
     topic: String,
-    stores: Servers,
+    servers: Servers,
     producer: FutureProducer,
 }
 
@@ -54,11 +55,11 @@ impl Servers {
 impl Names {
     /// Nobody else's.
     pub(super) async fn fresh() -> anyhow::Result<Self> {
-        let stores = Servers::started()?;
+        let servers = Servers::started()?;
         let name = services::unique("bench");
         let topic = format!("{name}.wnx-identity.users");
-        let mut config = ClientConfig::new();
-        config.set("bootstrap.servers", stores.kafka.url());
+        let mut config = KafkaConfig::new();
+        config.set("bootstrap.servers", servers.kafka.url());
         let admin: AdminClient<DefaultClientContext> = config.create()?;
         let created = NewTopic::new(&topic, PARTITIONS, TopicReplication::Fixed(1));
         for result in admin.create_topics([&created], &AdminOptions::new()).await? {
@@ -70,11 +71,11 @@ impl Names {
             .set("enable.idempotence", "true")
             .set("linger.ms", "1")
             .create()?;
-        Ok(Self { name, topic, stores, producer })
+        Ok(Self { name, topic, servers, producer })
     }
 
     pub(super) fn environment(&self) -> Vec<(String, String)> {
-        let Servers { kafka, redis, mongo, postgres } = &self.stores;
+        let Servers { kafka, redis, mongo, postgres } = &self.servers;
         let name = &self.name;
         [
             ("DISPATCHER_MODE", "cluster".to_owned()),
@@ -95,6 +96,22 @@ impl Names {
         ]
         .map(|(variable, value)| (variable.to_owned(), value))
         .to_vec()
+    }
+
+    /// Inserts the documents of the platform that configure them.
+    pub(super) async fn put_clients(&self, clients: &[ClientConfig]) -> anyhow::Result<()> {
+        let mongo = mongodb::Client::with_uri_str(self.servers.mongo.url()).await?;
+        let configs = mongo.database(&format!("{}-context", self.name)).collection::<Document>("configs");
+        let document = |ClientConfig { id, value }: &ClientConfig| {
+            let value: Bson = serde_json::from_value(value.clone())?;
+            let updated_at = DateTime::from_millis(EVENT_MS);
+            anyhow::Ok(doc! {
+                "key": "CQRS", "eid": id, "status": "ACTIVE", "value": value,
+                "version": 1, "updated_at": updated_at, "deleted_at": null,
+            })
+        };
+        configs.insert_many(clients.iter().map(document).collect::<Result<Vec<_>, _>>()?).await?;
+        Ok(())
     }
 
     pub(super) async fn load(
