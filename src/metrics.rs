@@ -30,6 +30,8 @@ pub struct Metrics {
     /// Payloads that went into the stash, by `reason`: failed, behind (an older one waits), spilled (queue full),
     /// slow (insurance), disabled, config_invalid, actor_failed (its delivery actor broke too often).
     pub stashed: IntCounterVec,
+    /// Payloads that the stash will never take: each is a dead letter of the log.
+    pub stash_refused: IntCounter,
     /// Rows of the stash, by `state`.
     pub stash_rows: IntGaugeVec,
     /// Age of the oldest change that waits in the stash, by its `ts_ms`, in seconds; 0 when none does.
@@ -114,13 +116,18 @@ impl Metrics {
             queued: gauge("queued", "Transfers in memory that wait for their turn"),
             queued_bytes: gauge("queued_bytes", "Bytes of the transfers in memory"),
             stashed: counters("stashed_total", "Payloads that went into the stash", &["reason"]),
+            stash_refused: counter("stash_refused_total", "Payloads that the stash will never take"),
             stash_rows: gauges("stash_rows", "Rows of the stash", &["state"]),
             oldest_waiting_seconds,
             lag: gauges("lag", "Records that are not committed", &["stream"]),
             delivery_actors: gauge("delivery_actors", "Delivery actors alive"),
             restarts: counters("actor_restarts_total", "Restarts of actors", &["kind"]),
             store_errors: counters("store_errors_total", "Errors of stores that were retried", &["store"]),
-            gaps: counters("gaps_total", "Partitions whose next records were gone before they were read", &["stream"]),
+            gaps: counters(
+                "gaps_total",
+                "Partitions whose next records were gone before they were read",
+                &["stream"],
+            ),
             copies_dropped: counters(
                 "copies_dropped_total",
                 "Copies for Redis that were dropped because it was away",

@@ -1,10 +1,12 @@
 //! Holds the house in order: who may import whom, how long a file may be, and that the documents name what exists.
-//! In one crate the compiler checks none of it.
+//! In one crate the compiler checks none of it. And that the packaging fits the settings.
 
 #![expect(clippy::unwrap_used, reason = "all of this is test code: it fails by panic")]
 
 #[path = "architecture/documents.rs"]
 mod documents;
+#[path = "architecture/packaging.rs"]
+mod packaging;
 #[path = "architecture/rules.rs"]
 mod rules;
 #[path = "architecture/source.rs"]

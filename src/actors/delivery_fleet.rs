@@ -1,6 +1,8 @@
-//! `DeliveryFleetActor`: client -> delivery actor. Starts them, retires them, and owns what they have not settled.
+//! `DeliveryFleetActor`: client -> delivery actor. Starts them, retires them, and owns what they have not settled, and what is
+//! known of the clients without asking: who has rows, and in which state each is.
 
 mod resting;
+mod turnover;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,18 +11,19 @@ use std::time::Duration;
 use actix::prelude::*;
 
 use self::resting::Rest;
+pub use self::turnover::{Assigned, Leave, Sweep};
 use super::config_cache::{ConfigCacheActor, Refresh};
 use super::delivery::{DeliveryServices, Quiesce, Wake, WebhookDeliveryActor};
-use super::inbox::Inbox;
+use super::inbox::{Inbox, Standing};
 use super::windows::Unsettled;
-use crate::domain::config::ClientId;
+use crate::domain::config::{ClientConfig, ClientId};
 use crate::domain::transfer::partition_of;
 use crate::ports::client_configs::ClientConfigs;
 use crate::ports::stash::Ownership;
 use crate::runtime::{Arbiters, Cell, Kit, Supervised as Child, supervise};
 
-/// How often the stash is asked who has rows: to start whoever was forgotten.
-const SURVEY_EVERY: Duration = Duration::from_secs(5);
+/// How often it is looked who has rows and no actor: to start whoever was forgotten.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// The kind of the delivery actors.
 pub const DELIVERY_KIND: &str = "delivery";
@@ -34,10 +37,11 @@ pub struct DeliveryFleetActor {
     configs: Arc<dyn ClientConfigs>,
     /// Outlives this actor's restarts: the unsettled transfers and the actors themselves are not its state to lose.
     clients: HashMap<ClientId, Client>,
+    /// What is known of clients without an actor, of the partitions that are ours.
+    absent: HashMap<ClientId, Standing>,
     config_cache: Option<Addr<ConfigCacheActor>>,
-    /// Actors of partitions that were lost, until they have ended.
+    /// Actors of partitions that are another's, until they have ended.
     ending: Vec<Cell>,
-    surveying: bool,
     quiescing: bool,
 }
 
@@ -64,30 +68,33 @@ impl DeliveryFleetActor {
             services,
             configs,
             clients: HashMap::new(),
+            absent: HashMap::new(),
             config_cache: None,
             ending: Vec::new(),
-            surveying: false,
             quiescing: false,
         }
     }
 
-    /// What is kept of a client; its actor is started when there is none.
-    fn client(&mut self, client: &ClientId, ctx: &Context<Self>) -> &Client {
-        if !self.clients.contains_key(client) {
-            self.start(client.clone(), ctx);
-        }
-        &self.clients[client]
-    }
-
-    fn start(&mut self, client: ClientId, ctx: &Context<Self>) {
-        let inbox = Arc::new(Inbox::new(client.clone(), self.services.windows.clone()));
+    /// Starts the actor of a client that has none. Its partition is ours by `ownership`.
+    fn start(&mut self, client: ClientId, ownership: Ownership, ctx: &Context<Self>) {
+        let standing = self.absent.remove(&client).unwrap_or_default();
+        let windows = self.services.windows.clone();
+        let inbox = Arc::new(Inbox::new(client.clone(), ownership, windows, standing));
         let (services, own_inbox, fleet) = (self.services.clone(), inbox.clone(), ctx.address());
-        let partition = partition_of(&client, self.services.partitions);
-        let arbiter = self.arbiters.pick(u64::from(partition));
+        let arbiter = self.arbiters.pick(u64::from(ownership.partition));
         let child = supervise(&self.kit, &arbiter, DELIVERY_KIND, client.as_str(), move |cell| {
-            WebhookDeliveryActor::new(cell, services, own_inbox, partition, fleet)
+            WebhookDeliveryActor::new(cell, services, own_inbox, fleet)
         });
         self.clients.insert(client, Client { inbox, child, rest: None });
+        self.publish();
+    }
+
+    /// Ends the actor of a client that has nothing in its inbox; what is known of the client stays.
+    fn retire(&mut self, client: &ClientId) {
+        let Some(idle) = self.clients.remove(client) else { return };
+        idle.child.cell.stop();
+        self.absent.insert(client.clone(), idle.inbox.standing());
+        self.kit.registry().forget(DELIVERY_KIND, client.as_str());
         self.publish();
     }
 
@@ -102,38 +109,26 @@ impl DeliveryFleetActor {
         self.cell.publish(serde_json::json!({ "clients": self.clients.len() }));
     }
 
-    /// Asks the stash who has rows, and wakes them: rows whose client has no actor would wait for ever.
-    fn survey(&mut self, ctx: &mut Context<Self>) {
-        if self.surveying || self.quiescing {
+    /// Starts the actors of clients that have rows and none: their rows would wait for ever.
+    fn start_who_waits(&mut self, ctx: &Context<Self>) {
+        if self.quiescing {
             return;
         }
-        self.surveying = true;
-        let stash = self.services.stash.clone();
-        let backlogs = async move { stash.backlogs().await }.into_actor(self);
-        ctx.spawn(backlogs.map(|backlogs, actor, ctx| {
-            actor.surveying = false;
-            let backlogs = match backlogs {
-                Ok(backlogs) => backlogs,
-                Err(err) => {
-                    log::warn!("stash cannot be surveyed err={err}");
-                    actor.services.metrics.store_errors.with_label_values(&["stash"]).inc();
-                    return;
-                }
-            };
-            for (client, backlog) in backlogs {
-                // Rows of a client that is gone are its actor's to bury.
-                let concerned = || {
-                    let config = actor.services.configs.get(&client);
-                    config.is_none_or(|config| config.deleted || config.is_usable())
-                };
-                let known = actor.clients.contains_key(&client);
-                let partition = partition_of(&client, actor.services.partitions);
-                let ours = actor.services.windows.ownership(partition).is_some();
-                if backlog.pending > 0 && ours && !known && concerned() {
-                    actor.client(&client, ctx);
-                }
+        let waiting = self.absent.iter().filter(|(client, standing)| {
+            // Rows of a client that is gone are its actor's to bury.
+            let concerned = |config: Arc<ClientConfig>| config.deleted || config.is_usable();
+            standing.rows.pending && self.services.configs.get(client).is_none_or(concerned)
+        });
+        for client in waiting.map(|(client, _)| client.clone()).collect::<Vec<_>>() {
+            if let Some(ownership) = self.ownership_of(&client) {
+                self.start(client, ownership, ctx);
             }
-        }));
+        }
+    }
+
+    /// The right to the client's partition, if it is ours.
+    fn ownership_of(&self, client: &ClientId) -> Option<Ownership> {
+        self.services.windows.ownership(partition_of(client, self.services.partitions))
     }
 }
 
@@ -141,10 +136,9 @@ impl Actor for DeliveryFleetActor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        self.surveying = false;
-        ctx.run_interval(SURVEY_EVERY, |actor, ctx| {
+        ctx.run_interval(LOOK_EVERY, |actor, ctx| {
             actor.look_after_resting(ctx);
-            actor.survey(ctx);
+            actor.start_who_waits(ctx);
         });
         self.forget_moves();
         for client in self.clients.values() {
@@ -168,71 +162,32 @@ impl Handler<Introduce> for DeliveryFleetActor {
     }
 }
 
-/// These partitions are not ours any more, or begin anew. Answered when nothing of them is sent: what is unsettled of them is
-/// forgotten, for whoever has them next reads it again.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub struct Lost(pub Vec<u32>);
-
-impl Handler<Lost> for DeliveryFleetActor {
-    type Result = AtomicResponse<Self, ()>;
-
-    fn handle(&mut self, Lost(partitions): Lost, _: &mut Self::Context) -> Self::Result {
-        self.cell.handling("Lost");
-        let count = self.services.partitions;
-        let (registry, ending) = (self.kit.registry(), &mut self.ending);
-        self.clients.retain(|id, client| {
-            let lost = partitions.contains(&partition_of(id, count));
-            if lost {
-                client.child.cell.stop();
-                registry.forget(DELIVERY_KIND, id.as_str());
-                ending.push(client.child.cell.clone());
-            }
-            !lost
-        });
-        self.publish();
-        let ending = self.ending.clone();
-        let ended = async move {
-            for cell in ending {
-                cell.ended().await;
-            }
-        };
-        AtomicResponse::new(Box::pin(ended.into_actor(self).map(|(), actor, _| actor.ending.clear())))
-    }
-}
-
-/// These partitions are ours: their clients with rows are started.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub struct Assigned(pub Vec<Ownership>);
-
-impl Handler<Assigned> for DeliveryFleetActor {
-    type Result = ();
-
-    fn handle(&mut self, _: Assigned, ctx: &mut Self::Context) {
-        self.cell.handling("Assigned");
-        self.survey(ctx);
-    }
-}
-
 /// Transfers of one partition, in order. Answered when they are in their inboxes.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub struct Deliver(pub Vec<Unsettled>);
+pub struct Deliver {
+    /// By which right they were received: when it has ended they are dropped, for whoever has the next reads them again.
+    pub ownership: Ownership,
+    /// The transfers.
+    pub batch: Vec<Unsettled>,
+}
 
 impl Handler<Deliver> for DeliveryFleetActor {
     type Result = ();
 
-    fn handle(&mut self, Deliver(batch): Deliver, ctx: &mut Self::Context) {
+    fn handle(&mut self, Deliver { ownership, batch }: Deliver, ctx: &mut Self::Context) {
         self.cell.handling("Deliver");
-        if self.quiescing {
-            // Unsettled, and read again by the next process.
+        if self.quiescing || !self.services.windows.is_ours(ownership) {
+            // Unsettled, and read again by the next process, or the next owner.
             return;
         }
         let mut touched: Vec<ClientId> = Vec::new();
         for unsettled in batch {
             let client = unsettled.transfer.client.clone();
-            self.client(&client, ctx).inbox.put(unsettled);
+            if !self.clients.contains_key(&client) {
+                self.start(client.clone(), ownership, ctx);
+            }
+            self.clients[&client].inbox.put(unsettled);
             if touched.last() != Some(&client) {
                 touched.push(client);
             }
@@ -276,7 +231,7 @@ impl Handler<ConfigChanged> for DeliveryFleetActor {
         self.cell.handling("ConfigChanged");
         match self.clients.get(&client) {
             Some(known) => Self::wake(known),
-            None => self.survey(ctx),
+            None => self.start_who_waits(ctx),
         }
     }
 }
@@ -294,13 +249,8 @@ impl Handler<Retire> for DeliveryFleetActor {
         // A transfer may have come in meanwhile; only here are inboxes filled, so this look decides.
         let client = inbox.client();
         let same = self.clients.get(client).is_some_and(|known| Arc::ptr_eq(&known.inbox, &inbox));
-        if same
-            && inbox.is_empty()
-            && let Some(idle) = self.clients.remove(client)
-        {
-            idle.child.cell.stop();
-            self.kit.registry().forget(DELIVERY_KIND, client.as_str());
-            self.publish();
+        if same && inbox.is_empty() {
+            self.retire(client);
         }
     }
 }

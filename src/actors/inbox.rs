@@ -1,18 +1,50 @@
-//! The unsettled transfers of one client. The fleet owns them, not the delivery actor: an actor that was
-//! restarted takes its own back, oldest first.
+//! The unsettled transfers of one client, and what is known of its rows and its state. The fleet owns them, not the delivery
+//! actor: an actor that was restarted takes its own back, oldest first.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::windows::{Unsettled, Windows};
+use crate::domain::client_state::ClientState;
 use crate::domain::config::ClientId;
 use crate::domain::transfer::{Sequence, Transfer};
+use crate::ports::stash::Ownership;
 
-/// The unsettled transfers of one client, in the order of the log.
+/// What is known of a client without asking the stash. The owner of its partition read it once, after it took the partition, and
+/// nobody else writes rows of its clients: so it stays complete.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Standing {
+    /// What the stash holds for it.
+    pub rows: Rows,
+    /// Its state; `None`: as that of a new client.
+    pub state: Option<ClientState>,
+}
+
+/// What the stash holds for a client, as far as it must be asked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Rows {
+    /// There may be pending rows.
+    pub pending: bool,
+    /// There may be dead rows.
+    pub dead: bool,
+}
+
+impl Rows {
+    /// Whether the stash need not be asked about this client's changes.
+    pub fn are_none(self) -> bool {
+        self == Self::default()
+    }
+}
+
+/// The unsettled transfers of one client, in the order of the log, as long as its partition is ours by one right.
 pub struct Inbox {
     client: ClientId,
+    ownership: Ownership,
     windows: Arc<Windows>,
+    standing: Mutex<Standing>,
+    /// The token of the drain lease that its actor holds.
+    lease: Mutex<Option<i64>>,
     state: Mutex<State>,
     woken: AtomicBool,
     waits_for_commit: AtomicBool,
@@ -31,11 +63,14 @@ struct Slot {
 }
 
 impl Inbox {
-    /// An empty inbox. What is settled here is settled in `windows`.
-    pub fn new(client: ClientId, windows: Arc<Windows>) -> Self {
+    /// An empty inbox. What is settled here is settled in `windows`, by the right of `ownership`.
+    pub fn new(client: ClientId, ownership: Ownership, windows: Arc<Windows>, standing: Standing) -> Self {
         Self {
             client,
+            ownership,
             windows,
+            standing: Mutex::new(standing),
+            lease: Mutex::default(),
             state: Mutex::default(),
             woken: AtomicBool::new(false),
             waits_for_commit: AtomicBool::new(false),
@@ -47,20 +82,41 @@ impl Inbox {
         &self.client
     }
 
-    /// Puts a transfer in. One that is here already (the log was read again) stays as it is.
-    /// Returns whether it is new.
-    pub fn put(&self, unsettled: Unsettled) -> bool {
-        let mut state = self.lock();
+    /// By which right its partition is ours.
+    pub fn ownership(&self) -> Ownership {
+        self.ownership
+    }
+
+    /// What is known of the client now.
+    pub fn standing(&self) -> Standing {
+        lock(&self.standing).clone()
+    }
+
+    /// Notes what the stash holds from now on. Rows are noted before they are asked to be written, and forgotten after
+    /// the stash said that there are none.
+    pub fn note_rows(&self, rows: Rows) {
+        lock(&self.standing).rows = rows;
+    }
+
+    /// Notes the client's state.
+    pub fn note_state(&self, state: ClientState) {
+        lock(&self.standing).state = Some(state);
+    }
+
+    /// Notes which drain lease is held.
+    pub fn note_lease(&self, token: Option<i64>) {
+        *lock(&self.lease) = token;
+    }
+
+    /// The token of the drain lease that is held.
+    pub fn lease(&self) -> Option<i64> {
+        *lock(&self.lease)
+    }
+
+    /// Puts a transfer in: the newest. (What is read again comes by another right, into another inbox.)
+    pub fn put(&self, unsettled: Unsettled) {
         let sequence = unsettled.transfer.sequence;
-        if state.transfers.contains_key(&sequence) {
-            return false;
-        }
-        // A re-read record can stand below what was taken: the next `take` must look there again.
-        if state.taken_below.is_some_and(|below| sequence <= below) {
-            state.taken_below = None;
-        }
-        state.transfers.insert(sequence, Slot { unsettled, taken: false });
-        true
+        self.lock().transfers.insert(sequence, Slot { unsettled, taken: false });
     }
 
     /// Takes up to `most` transfers that nobody holds, oldest first.
@@ -96,7 +152,7 @@ impl Inbox {
     pub fn settle(&self, sequence: Sequence) {
         let slot = self.lock().transfers.remove(&sequence);
         if let Some(slot) = slot {
-            self.windows.settle(&slot.unsettled.transfer);
+            self.windows.settle(self.ownership, slot.unsettled.transfer.sequence.offset);
         }
     }
 
@@ -132,9 +188,13 @@ impl Inbox {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // No code under this lock can leave it half-changed, so a panic elsewhere does not spoil it.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // No code under these locks can leave anything half-changed, so a panic elsewhere does not spoil it.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -144,15 +204,16 @@ mod tests {
     use super::*;
     use crate::domain::transfer::{DocumentHash, EventId, NewTransfer, SourcePosition, TransferKind};
     use crate::metrics::Metrics;
-    use crate::ports::stash::Ownership;
+
+    const OWNERSHIP: Ownership = Ownership { incarnation: 1, partition: 0, epoch: 1 };
 
     fn inbox() -> (Inbox, Arc<Windows>) {
         let windows = Windows::new(1 << 20, Metrics::new());
-        windows.assign(Ownership { incarnation: 1, partition: 0, epoch: 1 });
-        (Inbox::new(ClientId::new("a"), windows.clone()), windows)
+        windows.assign(OWNERSHIP);
+        (Inbox::new(ClientId::new("a"), OWNERSHIP, windows.clone(), Standing::default()), windows)
     }
 
-    async fn put(inbox: &Inbox, windows: &Windows, offset: i64) -> bool {
+    async fn put(inbox: &Inbox, windows: &Windows, offset: i64) {
         let content = NewTransfer {
             client: ClientId::new("a"),
             document: "test.things:1".into(),
@@ -166,8 +227,8 @@ mod tests {
         };
         let sequence = Sequence { incarnation: 1, partition: 0, offset };
         let transfer = Arc::new(Transfer { sequence, content });
-        windows.received(&transfer);
-        inbox.put(windows.reserve(transfer).await)
+        windows.received(OWNERSHIP, offset);
+        inbox.put(windows.reserve(transfer).await);
     }
 
     fn take(inbox: &Inbox, most: usize) -> Vec<i64> {
@@ -178,10 +239,10 @@ mod tests {
     async fn each_is_taken_once_and_oldest_first() {
         let (inbox, windows) = inbox();
         for offset in [1, 2, 5] {
-            assert!(put(&inbox, &windows, offset).await);
+            put(&inbox, &windows, offset).await;
         }
         assert_eq!(take(&inbox, 2), [1, 2]);
-        assert!(put(&inbox, &windows, 7).await);
+        put(&inbox, &windows, 7).await;
         assert_eq!(take(&inbox, 9), [5, 7]);
         assert_eq!(take(&inbox, 9), [0; 0]);
     }
@@ -206,22 +267,11 @@ mod tests {
         put(&inbox, &windows, 2).await;
         let settle = |offset| inbox.settle(Sequence { incarnation: 1, partition: 0, offset });
         settle(2);
-        assert!(windows.advance().is_empty());
+        assert!(windows.to_commit().is_empty());
         settle(1);
         settle(1);
-        assert_eq!(windows.advance()[&0].1, 3);
+        assert_eq!(windows.to_commit()[&0].1, 3);
         assert!(inbox.is_empty());
-    }
-
-    #[actix_rt::test]
-    async fn a_record_that_is_read_again_is_no_second_one() {
-        let (inbox, windows) = inbox();
-        put(&inbox, &windows, 3).await;
-        assert_eq!(take(&inbox, 9), [3]);
-        windows.assign(Ownership { incarnation: 1, partition: 0, epoch: 2 });
-        assert!(put(&inbox, &windows, 2).await);
-        assert!(!put(&inbox, &windows, 3).await);
-        assert_eq!(take(&inbox, 9), [2], "one below what was taken is found");
     }
 
     #[test]

@@ -14,5 +14,6 @@ pub mod delivery;
 pub mod delivery_fleet;
 pub mod inbox;
 pub mod ingest;
+mod refused;
 pub mod stash;
 pub mod windows;

@@ -70,6 +70,7 @@ impl ActorTree {
         let windows = Windows::new(settings.delivery.total_bytes, metrics.clone());
         let services = Arc::new(DeliveryServices {
             configs: table.clone(),
+            log: stores.log.clone(),
             stash: stores.stash.clone(),
             stash_writes: stash.addr,
             states: stores.states.clone(),
@@ -80,7 +81,7 @@ impl ActorTree {
             ),
             partitions: stores.log.partitions(),
             senders,
-            clock,
+            clock: clock.clone(),
             limits: delivery_limits(settings),
             metrics: metrics.clone(),
         });
@@ -88,10 +89,10 @@ impl ActorTree {
         let fleet = supervise(kit, &arbiter, "fleet", "", move |cell| {
             DeliveryFleetActor::new(cell, fleet_kit, fleet_arbiters, services, configs)
         });
-        let (configs, changes, cache_metrics) =
-            (stores.configs.clone(), fleet.addr.clone().recipient(), metrics.clone());
+        let (configs, changes) = (stores.configs.clone(), fleet.addr.clone().recipient());
+        let (cache_clock, cache_metrics) = (clock.clone(), metrics.clone());
         let config_cache = supervise(kit, &arbiter, "config-cache", "", move |cell| {
-            ConfigCacheActor::new(cell, configs, table_writer, changes, cache_metrics)
+            ConfigCacheActor::new(cell, configs, table_writer, changes, cache_clock, cache_metrics)
         });
         fleet.addr.do_send(Introduce(config_cache.addr.clone()));
 
@@ -111,6 +112,7 @@ impl ActorTree {
             group: settings.source.transfer_group(),
             limits: BATCH,
             stash: stores.stash.clone(),
+            states: stores.states.clone(),
             windows,
             unsettled_per_partition: settings.delivery.unsettled_per_partition,
             fleet: fleet.addr.clone(),
@@ -129,6 +131,7 @@ impl ActorTree {
             configs: stores.configs.clone(),
             table,
             config_cache: config_cache.addr.clone(),
+            clock,
             metrics: metrics.clone(),
             lag: source_lag.clone(),
             stop,

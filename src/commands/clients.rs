@@ -193,7 +193,7 @@ async fn list(api: &Api, as_json: bool) -> anyhow::Result<()> {
         query = format!("/v1/clients?limit=1000&after={}", encoded(next));
     }
     if !as_json {
-        print(&rows)?;
+        output::aligned(&rows).iter().try_for_each(|line| output::line(line))?;
     }
     Ok(())
 }
@@ -233,22 +233,6 @@ fn row(client: &Value, now_ms: i64) -> [String; 9] {
 pub(super) fn span(millis: i64) -> String {
     let seconds = u64::try_from(millis).unwrap_or(0).div_ceil(1000);
     humantime::format_duration(Duration::from_secs(seconds)).to_string()
-}
-
-fn print(rows: &[[String; 9]]) -> std::io::Result<()> {
-    aligned(rows).iter().try_for_each(|line| output::line(line))
-}
-
-fn aligned(rows: &[[String; 9]]) -> Vec<String> {
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
-    let widths: Vec<_> = (0..COLUMNS.len()).map(width).collect();
-    rows.iter()
-        .map(|row| {
-            let cells: Vec<_> =
-                row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
-            cells.join("  ").trim_end().to_owned()
-        })
-        .collect()
 }
 
 #[cfg(test)]
@@ -317,7 +301,12 @@ mod tests {
         let bare =
             json!({ "client": "b", "config": null, "state": null, "backlog": { "pending": 1, "dead": 2 } });
         assert_eq!(
-            aligned(&[COLUMNS.map(str::to_owned), row(&client, 0), row(&bare, 0), row(&failing, 91_000)]),
+            output::aligned(&[
+                COLUMNS.map(str::to_owned),
+                row(&client, 0),
+                row(&bare, 0),
+                row(&failing, 91_000)
+            ]),
             [
                 "CLIENT         STATUS  STATE     SINCE   PENDING  DEAD  NEXT TRY  WEBHOOK    WHY",
                 "a\\n\\u{1b}[31m  ACTIVE  -         -       12       0     -         http://a/  headers: must be an object",

@@ -3,6 +3,7 @@
 //! Exit codes: 0 done, 1 failed, 2 a mistake in the command or the settings.
 
 mod api;
+mod check;
 mod clients;
 mod dead_letters;
 mod demo;
@@ -36,6 +37,7 @@ const EXAMPLES: &str = "\
 Examples:
   dispatcher demo                                            watch it work, in a temporary folder
   DISPATCHER_EGRESS_ALLOW=127.0.0.1 dispatcher               run the service, embedded, in ./data; webhooks may be here
+  dispatcher check                                           say what the settings lead to, before it runs
   dispatcher receive                                         a webhook that prints what it gets
   dispatcher clients set acme --webhook http://127.0.0.1:4011/
   dispatcher send events.json                                hand change events to the service
@@ -47,6 +49,8 @@ Exit codes: 0 done, 1 failed, 2 a mistake in the command or the settings.";
 enum Command {
     /// Run the service (the default)
     Run(run::RunOptions),
+    /// Ask everything that the service needs, and say what to do about each fault
+    Check(check::CheckOptions),
     /// Show it at work: receivers, a stream of sample events and a live summary, in a temporary folder
     Demo(demo::DemoOptions),
     /// Hand change events to a running service
@@ -84,6 +88,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<()> {
     system.block_on(async {
         match command {
             Command::Run(options) => run::run(options).await,
+            Command::Check(options) => check::run(options).await,
             Command::Demo(options) => demo::run(options).await,
             Command::Send(options) => send::run(options, &environment).await,
             Command::Receive(options) => receive::run(options).await,

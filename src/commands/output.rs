@@ -13,6 +13,19 @@ pub(super) fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
+/// Rows of a table as lines, the columns below each other.
+pub(super) fn aligned<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> Vec<String> {
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
+    let widths: Vec<_> = (0..COLUMNS).map(width).collect();
+    rows.iter()
+        .map(|row| {
+            let cells: Vec<_> =
+                row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
+            cells.join("  ").trim_end().to_owned()
+        })
+        .collect()
+}
+
 /// A number with its noun: `1 record`, `2 records`.
 pub(super) fn counted(count: u64, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })

@@ -5,6 +5,7 @@ pub mod client_configs;
 pub mod client_states;
 pub mod clock;
 pub mod event_log;
+pub mod findings;
 pub mod locks;
 pub mod log_registry;
 pub mod stash;

@@ -1,5 +1,6 @@
 //! What the settings must fulfil beyond their types.
 
+use std::path::Path;
 use std::time::Duration;
 
 use super::cluster::{Kafka, Mongo, Postgres, Redis};
@@ -48,11 +49,7 @@ impl Settings {
         require(retry.payload_attempts >= 1, "retry.payload_attempts", positive)?;
 
         within("stop.in_flight", self.stop.in_flight, Duration::ZERO, 10 * MINUTE)?;
-        if let Some(path) = &self.tls.ca_file
-            && let Err(err) = std::fs::File::open(path)
-        {
-            return Err(SettingsError::new("tls.ca_file", format!("cannot read {}: {err}", path.display())));
-        }
+        readable("tls.ca_file", self.tls.ca_file.as_deref())?;
         self.check_kafka(&self.kafka)?;
         self.redis.check()?;
         self.mongo.check()?;
@@ -107,8 +104,8 @@ impl Settings {
         let needed = [
             (self.kafka.bootstrap_servers().is_some(), "kafka.brokers", "KAFKA_BROKERS or KAFKA_HOST"),
             (self.redis.url().is_some(), "redis.host", "REDIS_HOST or REDIS_URL"),
-            (self.mongo.url().is_some(), "mongo.host", "MONGO_HOST or MONGO_URL"),
-            (self.postgres.url().is_some(), "postgres.host", "POSTGRES_HOST or POSTGRES_URL"),
+            (self.mongo.hosts().is_some(), "mongo.host", "MONGO_HOST or MONGO_URL"),
+            (self.postgres.is_named(), "postgres.host", "POSTGRES_HOST or POSTGRES_URL"),
         ];
         for (is_there, key, variables) in needed {
             require(
@@ -153,7 +150,10 @@ impl Postgres {
         require(!self.db.is_empty(), "postgres.db", "must not be empty")?;
         plain("postgres.user", &self.user)?;
         require(!self.user.is_empty(), "postgres.user", "must not be empty")?;
-        name("postgres.prefix", &self.prefix)?;
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+        let is_prefix = self.prefix.len() <= 40 && self.prefix.bytes().all(fits);
+        require(is_prefix, "postgres.prefix", "must be letters, digits, '_' and '-', at most 40")?;
+        readable("postgres.ca_file", self.ca_file.as_deref())?;
         require((1..=1000).contains(&self.pool_size), "postgres.pool_size", "must be 1 to 1000")
     }
 }
@@ -181,6 +181,12 @@ fn name(key: &str, text: &str) -> Result<(), SettingsError> {
 
 fn plain(key: &str, text: &str) -> Result<(), SettingsError> {
     require(!text.chars().any(char::is_control), key, "must not hold control characters")
+}
+
+fn readable(key: &str, path: Option<&Path>) -> Result<(), SettingsError> {
+    let Some(path) = path else { return Ok(()) };
+    let opened = std::fs::File::open(path);
+    opened.map(drop).map_err(|err| SettingsError::new(key, format!("cannot read {}: {err}", path.display())))
 }
 
 /// Says nothing of the URL itself: it may hold a password.

@@ -1,14 +1,14 @@
 //! What cluster mode needs to know: Kafka, Redis, MongoDB, PostgreSQL.
 //!
-//! A store is named by a URL, or by host and credentials in the platform's own variables; the URL wins. The backends get one
-//! text either way, with names and passwords escaped.
+//! A store is named by a URL, or by host and credentials in the platform's own variables; the URL wins.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::values;
-use super::{KafkaOptions, Start};
+use super::{Start, values};
 use crate::domain::config::Secret;
 
 /// The brokers, and the topics that are ours.
@@ -33,9 +33,9 @@ pub struct Kafka {
     /// How long a member of a group may be silent before its partitions go to another.
     #[serde(deserialize_with = "values::duration")]
     pub session_timeout: Duration,
-    /// Settings for librdkafka.
+    /// Settings for librdkafka by name. Any of them may be a password.
     #[serde(skip)]
-    pub options: KafkaOptions,
+    pub options: BTreeMap<String, Secret>,
 }
 
 impl Kafka {
@@ -53,7 +53,7 @@ impl Kafka {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Redis {
-    /// `redis://` or `rediss://`; wins over host, port and password.
+    /// `redis://` or `rediss://`; wins over host and port.
     #[serde(deserialize_with = "values::password")]
     pub url: Option<Secret>,
     /// Its host; empty: `url`.
@@ -68,13 +68,12 @@ pub struct Redis {
 }
 
 impl Redis {
-    /// Where it is, as a URL; `None` when it is not named.
+    /// Where it is, as a URL without the password; `None` when it is not named.
     pub fn url(&self) -> Option<Secret> {
         if self.url.is_some() || self.host.is_empty() {
             return self.url.clone();
         }
-        let login = login("", self.password.as_ref());
-        Some(Secret::new(format!("redis://{login}{}/", authority(&self.host, self.port))))
+        Some(Secret::new(format!("redis://{}/", authority(&self.host, self.port))))
     }
 }
 
@@ -84,7 +83,7 @@ impl Redis {
 pub struct Mongo {
     /// Databases are `<prefix>-<name>`.
     pub prefix: String,
-    /// `mongodb://` or `mongodb+srv://`; wins over the rest.
+    /// `mongodb://` or `mongodb+srv://`; wins over `host`. What it leaves out the other keys say.
     #[serde(deserialize_with = "values::password")]
     pub url: Option<Secret>,
     /// `host:port`, several with commas; empty: `url`.
@@ -101,14 +100,10 @@ pub struct Mongo {
 }
 
 impl Mongo {
-    /// Where it is, as a connection string; `None` when it is not named.
-    pub fn url(&self) -> Option<Secret> {
-        if self.url.is_some() || self.host.is_empty() {
-            return self.url.clone();
-        }
-        let login = login(&self.user, self.password.as_ref());
-        let mark = if self.query.is_empty() { "" } else { "?" };
-        Some(Secret::new(format!("mongodb://{login}{}/{}{mark}{}", self.host, escaped(&self.db), self.query)))
+    /// The URL or the hosts; `None` when it is not named.
+    pub fn hosts(&self) -> Option<Secret> {
+        let hosts = || (!self.host.is_empty()).then(|| Secret::new(&self.host));
+        self.url.clone().or_else(hosts)
     }
 }
 
@@ -116,7 +111,7 @@ impl Mongo {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Postgres {
-    /// `postgres://` or `postgresql://`; wins over host, port, database, user, password and `sslmode`.
+    /// `postgres://` or `postgresql://`; what it says wins over the other keys.
     #[serde(deserialize_with = "values::password")]
     pub url: Option<Secret>,
     /// Its host; empty: `url`.
@@ -125,7 +120,7 @@ pub struct Postgres {
     pub port: u16,
     /// The database.
     pub db: String,
-    /// The schema in it that holds our tables.
+    /// What stands before `dispatcher` in the name of the schema that holds our tables.
     pub prefix: String,
     /// Who we are.
     pub user: String,
@@ -134,46 +129,31 @@ pub struct Postgres {
     pub password: Option<Secret>,
     /// Whether the connection is encrypted.
     pub sslmode: SslMode,
+    /// Certificate authorities besides the public ones, PEM.
+    #[serde(deserialize_with = "values::optional_path")]
+    pub ca_file: Option<PathBuf>,
     /// Connections of one process.
     pub pool_size: u32,
 }
 
-/// Whether a connection to PostgreSQL is encrypted.
+/// How a connection to PostgreSQL is protected, in libpq's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum SslMode {
-    /// Never.
+    /// Never encrypted.
     Disable,
-    /// When the server can.
+    /// Encrypted when the server can; its certificate is not looked at.
     Prefer,
-    /// Always; a server that cannot is a fault.
+    /// Encrypted or not at all; its certificate is not looked at.
     Require,
-}
-
-impl SslMode {
-    /// The word in the settings and in connection strings.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Disable => "disable",
-            Self::Prefer => "prefer",
-            Self::Require => "require",
-        }
-    }
+    /// Encrypted, and the certificate is of a known authority and for that host.
+    VerifyFull,
 }
 
 impl Postgres {
-    /// Where it is, as a URL; `None` when it is not named.
-    pub fn url(&self) -> Option<Secret> {
-        if self.url.is_some() || self.host.is_empty() {
-            return self.url.clone();
-        }
-        let login = login(&self.user, self.password.as_ref());
-        Some(Secret::new(format!(
-            "postgres://{login}{}/{}?sslmode={}",
-            authority(&self.host, self.port),
-            escaped(&self.db),
-            self.sslmode.as_str()
-        )))
+    /// Whether it says where the server is.
+    pub fn is_named(&self) -> bool {
+        self.url.is_some() || !self.host.is_empty()
     }
 }
 
@@ -192,26 +172,4 @@ fn authority(host: &str, port: u16) -> String {
     } else {
         format!("{host}:{port}")
     }
-}
-
-/// `user:password@`, or as much of it as there is.
-fn login(user: &str, password: Option<&Secret>) -> String {
-    match password {
-        Some(password) => format!("{}:{}@", escaped(user), escaped(password.expose())),
-        None if user.is_empty() => String::new(),
-        None => format!("{}@", escaped(user)),
-    }
-}
-
-/// Percent-encoded, but for letters, digits and `-._~`: safe in every part of a URL.
-fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            escaped.push(char::from(byte));
-        } else {
-            escaped.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    escaped
 }

@@ -26,7 +26,7 @@ fn shown(url: Option<crate::domain::config::Secret>) -> String {
 }
 
 fn options(settings: &Settings) -> Vec<(&str, &str)> {
-    settings.kafka.options.iter().map(|(name, value)| (name, value.expose())).collect()
+    settings.kafka.options.iter().map(|(name, value)| (name.as_str(), value.expose())).collect()
 }
 
 #[test]
@@ -157,12 +157,14 @@ fn the_platforms_variables_name_all_stores() {
     assert_eq!(settings.kafka.bootstrap_servers().unwrap(), "kafka:19092");
     assert_eq!(settings.kafka.start, Start::At(1_769_846_400_000));
     assert_eq!(settings.kafka.session_timeout, Duration::from_secs(10));
-    assert_eq!(shown(settings.redis.url()), "redis://:p%40ss%2Fword@redis:6379/");
-    assert_eq!(
-        shown(settings.mongo.url()),
-        "mongodb://root:a%3Ab%40c@a:27017,b:27018/wenex?replicaSet=rs0&authSource=admin"
-    );
-    assert_eq!(shown(settings.postgres.url()), "postgres://me:%3F@pg:5432/my%20db?sslmode=prefer");
+    assert_eq!(shown(settings.redis.url()), "redis://redis:6379/");
+    assert_eq!(shown(settings.redis.password), "p@ss/word");
+    assert_eq!(shown(settings.mongo.hosts()), "a:27017,b:27018");
+    assert_eq!((settings.mongo.db.as_str(), settings.mongo.user.as_str()), ("wenex", "root"));
+    assert_eq!(shown(settings.mongo.password), "a:b@c");
+    assert_eq!(settings.mongo.query, "replicaSet=rs0&authSource=admin");
+    assert_eq!((settings.postgres.db.as_str(), settings.postgres.user.as_str()), ("my db", "me"));
+    assert_eq!(shown(settings.postgres.password), "?");
     assert_eq!(settings.queue.prefix, "bull");
 }
 
@@ -179,8 +181,8 @@ fn a_url_or_a_list_wins_over_host_and_port() {
     assert!(settings.api.host.is_loopback());
     assert_eq!(settings.kafka.bootstrap_servers().unwrap(), "a:1,b");
     assert_eq!(shown(settings.redis.url()), "rediss://r:1/2");
-    assert_eq!(shown(settings.mongo.url()), "mongodb+srv://m");
-    assert_eq!(shown(settings.postgres.url()), "postgresql://p/x");
+    assert_eq!(shown(settings.mongo.hosts()), "mongodb+srv://m");
+    assert!(settings.postgres.is_named());
     let v6 = cluster(&[("REDIS_HOST", "::1")]);
     assert_eq!(shown(v6.redis.url()), "redis://[::1]:6379/");
 }
@@ -199,7 +201,7 @@ fn no_secret_is_ever_shown() {
         ("POSTGRES_PASSWORD_FILE", path),
         ("DISPATCHER_KAFKA__SASL_PASSWORD_FILE", path),
     ]);
-    assert_eq!(shown(settings.mongo.url()), "mongodb://u:hunter2@mongo:27017/");
+    assert_eq!(shown(settings.mongo.password.clone()), "hunter2");
     assert_eq!(options(&settings), [("sasl.password", "hunter2")]);
     assert!(!format!("{settings:?}").contains("hunter2"));
     for variable in ["REDIS_PASSWORD", "MONGO_URL", "POSTGRES_PASSWORD"] {

@@ -63,6 +63,7 @@ pub(super) const VARIABLES: &[Variable] = &[
     plain("POSTGRES_PREFIX", "postgres.prefix"),
     plain("POSTGRES_USER", "postgres.user"),
     secret("POSTGRES_PASSWORD", "postgres.password"),
+    plain("POSTGRES_CA_FILE", "postgres.ca_file"),
     plain("DISPATCHER_RETRY_BASE", "retry.base"),
     plain("DISPATCHER_EGRESS_ALLOW", "egress.allow"),
     plain("DISPATCHER_TLS_CA_FILE", "tls.ca_file"),

@@ -2,13 +2,15 @@
 //!
 //! `config/default.toml` is the schema: a key that is not in it is unknown, and a value has the type of its default.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use config::builder::DefaultState;
 use config::{Config, ConfigBuilder, ConfigError, File, FileFormat, Map, Source, Value, ValueKind};
 
 use super::environment::{CLUSTER_VARIABLES, Environment, VARIABLES, get};
-use super::{KafkaOptions, Mode, Settings, SettingsError};
+use super::kafka_options;
+use super::{Mode, Settings, SettingsError};
 
 /// The defaults, compiled in.
 const DEFAULTS: &str = include_str!("../../config/default.toml");
@@ -63,22 +65,22 @@ impl Settings {
     /// The first mistake found.
     pub fn load(sources: &Sources) -> Result<Self, SettingsError> {
         let mut defaults = table(DEFAULTS).map_err(|problem| SettingsError::new("default.toml", problem))?;
-        let mut options = KafkaOptions::default();
-        options.take_from(&mut defaults)?;
+        let mut options = BTreeMap::new();
+        kafka_options::take_from(&mut defaults, &mut options)?;
         let mut origins = Map::new();
         let mut builder = Config::builder().add_source(Layer(defaults.clone()));
         if let Some((path, named_by)) = sources.file() {
             let text = read(&path, named_by)?;
             let shown = path.display().to_string();
             let mut given = table(&text).map_err(|problem| SettingsError::new(&shown, problem))?;
-            options.take_from(&mut given).map_err(|err| err.set_in(&shown))?;
+            kafka_options::take_from(&mut given, &mut options).map_err(|err| err.set_in(&shown))?;
             compare(&given, &defaults, "", &mut |key| {
                 origins.insert(key, shown.clone());
             })
             .map_err(|err| err.set_in(&shown))?;
             builder = builder.add_source(Layer(given));
         }
-        options.overlay(&sources.environment)?;
+        kafka_options::overlay(&sources.environment, &mut options)?;
         let builder = environment(builder, &defaults, &sources.environment, &mut origins)?;
         let located = |err: SettingsError| match origins.get(err.key().split('[').next().unwrap_or_default())
         {

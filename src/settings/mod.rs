@@ -6,6 +6,8 @@ mod environment;
 mod error;
 mod kafka_options;
 mod load;
+#[cfg(feature = "cluster")]
+mod stores;
 mod values;
 
 #[cfg(test)]
@@ -22,7 +24,6 @@ use serde::Deserialize;
 pub use cluster::{Kafka, Mongo, Postgres, Queue, Redis, SslMode};
 pub use environment::{Environment, admin_token, unused};
 pub use error::SettingsError;
-pub use kafka_options::KafkaOptions;
 pub use load::Sources;
 
 use crate::backends::http::EgressRule;

@@ -220,6 +220,7 @@ impl<'a> Life<'a> {
         let windows = Windows::new(world.choices.memory_bytes, metrics.clone());
         let services = Arc::new(DeliveryServices {
             configs: table,
+            log: world.log.clone(),
             stash: stash.clone(),
             stash_writes: stash_writes.addr,
             states: Arc::new(MemoryStates(world.states.clone())),
@@ -237,8 +238,9 @@ impl<'a> Life<'a> {
         })
         .addr;
         let (changes, cache_metrics) = (fleet.clone().recipient(), metrics.clone());
+        let clock = Arc::new(ActorClock(world.clock.clone()));
         let config_cache = supervise(&kit, &arbiter, "config-cache", "", move |cell| {
-            ConfigCacheActor::new(cell, configs, writer, changes, cache_metrics)
+            ConfigCacheActor::new(cell, configs, writer, changes, clock, cache_metrics)
         })
         .addr;
         fleet.do_send(Introduce(config_cache.clone()));
@@ -251,6 +253,7 @@ impl<'a> Life<'a> {
             group: "transfer".to_owned(),
             limits: BatchLimits { records: world.choices.batch, bytes: 8 << 20 },
             stash,
+            states: Arc::new(MemoryStates(world.states.clone())),
             windows,
             unsettled_per_partition: world.choices.unsettled_per_partition,
             fleet: fleet.clone(),

@@ -28,7 +28,7 @@ const DRIVERS: [(&str, &[&str]); 16] = [
     ("mongodb", &["backends/mongo"]),
     ("redis", &["backends/redis"]),
     ("bullmq", &["workers"]),
-    ("rustix", &["ports/clock"]),
+    ("rustix", &["ports/clock", "backends/embedded"]),
     ("libsqlite3_sys", &["backends/embedded"]),
     ("awc", &["backends/http", "commands"]),
     ("actix_tls", &["backends/http"]),

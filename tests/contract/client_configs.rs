@@ -1,4 +1,5 @@
-//! The contract of the client configs.
+//! The contract of the client configs. The cases with documents in their hints are of a store behind which there is no
+//! other; where the hint is only followed, the store's own tests tell what becomes of it.
 
 use dispatcher::domain::config::Status;
 use dispatcher::ports::client_configs::{ConfigHint, Put};
@@ -58,6 +59,31 @@ pub(crate) async fn a_deleted_config_is_still_loaded(backend: &impl Backend) {
     assert_eq!(all, [("a".to_owned(), true), ("b".to_owned(), false)]);
     assert_eq!(configs.put(&client("a"), Status::Active, "{}".into(), T0 + 3).await.unwrap(), Put::Created);
     assert_eq!(configs.get(&client("a")).await.unwrap().unwrap().config.version, 3);
+}
+
+pub(crate) async fn a_config_is_switched_off_while_it_is_what_was_tried(backend: &impl Backend) {
+    let configs = backend.open().await.configs;
+    let (a, now_ms) = (client("a"), T0 + 5);
+    let put = |webhook: &str| {
+        let value = format!(r#"{{"webhook":"{webhook}","authorization":"Bearer x"}}"#);
+        configs.put(&a, Status::Active, value, T0)
+    };
+    put("http://a.test").await.unwrap();
+    let tried = configs.get(&a).await.unwrap().unwrap().config;
+    put("http://b.test").await.unwrap();
+    assert!(!configs.deactivate(&tried, now_ms).await.unwrap(), "another webhook by now");
+    put("http://a.test").await.unwrap();
+    assert!(!configs.deactivate(&tried, now_ms).await.unwrap(), "another version by now");
+    let tried = configs.get(&a).await.unwrap().unwrap().config;
+    assert!(configs.deactivate(&tried, now_ms).await.unwrap());
+    let stored = configs.get(&a).await.unwrap().unwrap();
+    assert_eq!((stored.config.status, stored.config.version), (Status::Inactive, tried.version + 1));
+    assert_eq!(stored.config.updated_at_ms, now_ms);
+    assert_eq!(stored.value, r#"{"webhook":"http://a.test","authorization":"Bearer x"}"#);
+    assert!(!configs.deactivate(&tried, now_ms).await.unwrap(), "inactive by now");
+    assert!(!configs.deactivate(&stored.config, now_ms).await.unwrap(), "was not active");
+    configs.delete(&a, now_ms).await.unwrap();
+    assert!(!configs.deactivate(&tried, now_ms).await.unwrap(), "deleted by now");
 }
 
 pub(crate) async fn an_older_document_does_not_replace(backend: &impl Backend) {

@@ -28,6 +28,12 @@ pub(crate) struct Stores {
 }
 
 impl Stores {
+    /// The same with other configs and client states.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn with(self, configs: Arc<dyn ClientConfigs>, states: Arc<dyn ClientStates>) -> Self {
+        Self { configs, states, ..self }
+    }
+
     /// Closes them, as a process does that stops.
     pub(crate) async fn close(self) {
         self.close.await;

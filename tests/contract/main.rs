@@ -9,9 +9,15 @@ mod event_log;
 mod fixture;
 mod locks;
 #[cfg(feature = "cluster")]
+mod platform;
+#[cfg(feature = "cluster")]
+mod platform_configs;
+#[cfg(feature = "cluster")]
 #[path = "../services/mod.rs"]
 mod services;
 mod stash;
+#[cfg(feature = "cluster")]
+mod state_copies;
 #[cfg(feature = "cluster")]
 mod test_services;
 
@@ -80,6 +86,7 @@ mod embedded {
         client_configs: [
             put_creates_and_replaces,
             a_deleted_config_is_still_loaded,
+            a_config_is_switched_off_while_it_is_what_was_tried,
             an_older_document_does_not_replace,
             of_undated_documents_the_later_in_the_log_is_newer,
             a_removed_document_deletes_its_client,
@@ -95,6 +102,24 @@ mod embedded {
             an_expired_lease_is_taken_over,
             keys_are_independent,
         ],
+    );
+}
+
+/// The configs in MongoDB, and client states with copies in Redis.
+#[cfg(feature = "cluster")]
+mod platform_stores {
+    use crate::platform::PlatformBackend;
+
+    contract!(
+        PlatformBackend::new(),
+        client_configs: [
+            put_creates_and_replaces,
+            a_deleted_config_is_still_loaded,
+            a_config_is_switched_off_while_it_is_what_was_tried,
+            what_is_no_client_config_is_passed_over,
+            configs_outlive_a_restart,
+        ],
+        client_states: [a_state_comes_back, states_outlive_a_restart],
     );
 }
 

@@ -13,7 +13,7 @@ use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
 use redis::Commands as _;
 
 use crate::fixture::soon;
-use crate::services::{self, Proxy, Service};
+use crate::services::{self, Kind, Proxy, Service};
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -58,11 +58,11 @@ async fn postgres_keeps_its_rows_over_a_kill() {
 async fn mongo_keeps_its_documents_over_a_kill() {
     let mongo = services::own_mongo();
     let kept = doc! {"_id": ObjectId::new(), "key": "CQRS"};
-    configs(&mongo).await.insert_one(&kept).await.unwrap();
+    configs(mongo.url()).await.insert_one(&kept).await.unwrap();
     mongo.kill();
     mongo.start_again();
     let filter = doc! {"_id": kept.get_object_id("_id").unwrap()};
-    assert_eq!(soon(configs(&mongo).await.find_one(filter).into_future()).await.unwrap(), Some(kept));
+    assert_eq!(soon(configs(mongo.url()).await.find_one(filter).into_future()).await.unwrap(), Some(kept));
 }
 
 #[test]
@@ -78,6 +78,32 @@ fn kafka_keeps_its_records_over_a_kill_and_a_cut_of_one_link() {
     proxy.heal();
     produce(&behind, "later").unwrap();
     assert_eq!(consume(kafka.url(), 2), ["kept", "later"]);
+}
+
+#[tokio::test]
+async fn each_asks_for_a_password_if_told_to() {
+    let redis = services::own_with_password(Kind::Redis);
+    redis_connection(&redis);
+    let wrong = redis.url().replace(services::PASSWORD, "wrong");
+    redis::Client::open(wrong).unwrap().get_connection().map(drop).expect_err("Redis takes any password");
+
+    let postgres = services::own_with_password(Kind::Postgres);
+    AsyncPgConnection::establish(postgres.url()).await.unwrap();
+    let wrong = postgres.url().replace(services::PASSWORD, "wrong");
+    AsyncPgConnection::establish(&wrong).await.map(drop).expect_err("PostgreSQL takes any password");
+
+    let mongo = services::own_with_password(Kind::Mongo);
+    configs(mongo.url()).await.find_one(doc! {}).await.unwrap();
+    let wrong = mongo.url().replace(services::PASSWORD, "wrong");
+    configs(&wrong).await.find_one(doc! {}).await.expect_err("MongoDB takes any password");
+
+    // That it answers its client with the password is known by its being ready.
+    let kafka = services::own_with_password(Kind::Kafka);
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", kafka.url()).set("security.protocol", "sasl_plaintext");
+    config.set("sasl.mechanism", "PLAIN").set("sasl.username", services::USER).set("sasl.password", "wrong");
+    let client: BaseConsumer = config.create().unwrap();
+    client.fetch_metadata(None, Duration::from_secs(1)).map(drop).expect_err("Kafka takes any password");
 }
 
 #[test]
@@ -126,8 +152,8 @@ fn redis_connection(redis: &Service) -> redis::Connection {
     redis::Client::open(redis.url()).unwrap().get_connection().unwrap()
 }
 
-async fn configs(mongo: &Service) -> mongodb::Collection<Document> {
-    let client = mongodb::Client::with_uri_str(mongo.url()).await.unwrap();
+async fn configs(url: &str) -> mongodb::Collection<Document> {
+    let client = mongodb::Client::with_uri_str(url).await.unwrap();
     client.database("wnx-context").collection("configs")
 }
 

@@ -23,7 +23,9 @@ async fn embedded_and_cluster_mode_send_the_same_bytes() {
     let replica = cluster.replica().start().await;
     let mut fixtures = Fixture::all();
     // What has no time of its own gets the record's, which is another in each log.
-    fixtures.retain(|fixture| fixture.kinds() == ["change"] && fixture.record["value"].to_string().contains("ts_ms"));
+    fixtures.retain(|fixture| {
+        fixture.kinds() == ["change"] && fixture.record["value"].to_string().contains("ts_ms")
+    });
     assert!(fixtures.len() > 100, "{} fixtures", fixtures.len());
 
     let of_embedded = bodies(&embedded, &fixtures).await;

@@ -66,9 +66,11 @@ async fn a_record_of_twenty_megabytes_arrives_and_stops_nobody() {
         .unwrap();
     let image = json!({ "_id": "big", "clients": ["acme"], "version": 1, "text": "x".repeat(20 << 20) });
     let source = json!({ "name": "mongo", "db": "wnx-identity", "collection": "users", "ts_ms": 1 });
-    let value = json!({ "before": null, "after": image.to_string(), "source": source, "op": "c", "ts_ms": 2 });
+    let value =
+        json!({ "before": null, "after": image.to_string(), "source": source, "op": "c", "ts_ms": 2 });
     let key = json!({ "id": "\"big\"" });
-    let large = json!({ "topic": "mongo.wnx-identity.users", "key": key.to_string(), "value": value.to_string() });
+    let large =
+        json!({ "topic": "mongo.wnx-identity.users", "key": key.to_string(), "value": value.to_string() });
 
     cluster.produce(&[large, Document::new(1, &["other"]).create()]).await;
 
@@ -117,10 +119,7 @@ async fn a_transfer_topic_with_other_partitions_than_it_was_made_with_is_refused
     service.terminate();
     service.wait_for_exit(WITHIN).await;
     let topic = cluster.transfer_topic();
-    admin(&cluster)
-        .create_partitions(&[NewPartitions::new(&topic, 13)], &AdminOptions::new())
-        .await
-        .unwrap();
+    admin(&cluster).create_partitions(&[NewPartitions::new(&topic, 13)], &AdminOptions::new()).await.unwrap();
 
     let status = service.start_and_end(WITHIN).await;
 

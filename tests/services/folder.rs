@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{ChildStdin, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -29,7 +29,7 @@ pub(super) fn of_service(name: &str) -> PathBuf {
 }
 
 fn of_process() -> &'static Path {
-    static FOLDER: OnceLock<(PathBuf, ChildStdin)> = OnceLock::new();
+    static FOLDER: OnceLock<(PathBuf, Child)> = OnceLock::new();
     let (folder, _) = FOLDER.get_or_init(|| {
         let folder = tempfile::Builder::new().prefix("dispatcher-services-").tempdir().unwrap().keep();
         // PostgreSQL is another user when we are root.
@@ -37,9 +37,10 @@ fn of_process() -> &'static Path {
         let mut keeper = Command::new("sh");
         keeper.arg("-c").arg(KEEPER).arg(&folder).stdin(Stdio::piped()).stdout(Stdio::null());
         // A group of its own: Ctrl-C is not for it.
-        let mut keeper = keeper.process_group(0).spawn().unwrap();
+        let keeper = keeper.process_group(0).spawn().unwrap();
         mark_failures(folder.join("failed"));
-        (folder, keeper.stdin.take().unwrap())
+        // With its input, which ends when we do.
+        (folder, keeper)
     });
     folder
 }

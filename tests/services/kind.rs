@@ -2,9 +2,12 @@
 
 use super::probe;
 
+/// Whom Kafka and MongoDB know when they ask for a password. PostgreSQL's user is `postgres`, Redis asks for none.
+pub(crate) const USER: &str = "dispatcher";
+
 /// Which service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Kafka,
     Mongo,
     Postgres,
@@ -32,14 +35,18 @@ impl Kind {
         }
     }
 
-    /// What its clients are given.
-    pub(super) fn url(self, port: u16) -> String {
-        match self {
-            Self::Kafka => format!("127.0.0.1:{port}"),
-            Self::Mongo => format!("mongodb://127.0.0.1:{port}"),
-            Self::Postgres => format!("postgres://postgres@127.0.0.1:{port}/postgres"),
-            Self::Redis => format!("redis://127.0.0.1:{port}"),
-        }
+    /// What its clients are given, with this password if any.
+    pub(super) fn url(self, port: u16, password: Option<&str>) -> String {
+        let (scheme, user, path) = match self {
+            // Its clients are given settings for the password, beside the address.
+            Self::Kafka => return format!("127.0.0.1:{port}"),
+            Self::Mongo => ("mongodb", password.map(|_| USER), ""),
+            Self::Postgres => ("postgres", Some("postgres"), "/postgres"),
+            Self::Redis => ("redis", password.map(|_| ""), ""),
+        };
+        let password = password.map(|password| format!(":{password}")).unwrap_or_default();
+        let user = user.map(|user| format!("{user}{password}@")).unwrap_or_default();
+        format!("{scheme}://{user}127.0.0.1:{port}{path}")
     }
 
     /// Host and port in what its clients are given: of several, the first.
@@ -61,14 +68,23 @@ impl Kind {
     }
 
     /// Whether it does its work, asked in its own protocol.
-    pub(super) fn answers(self, port: u16) -> bool {
+    pub(super) fn answers(self, port: u16, password: Option<&str>) -> bool {
         match self {
-            Self::Kafka => probe::kafka(port),
+            Self::Kafka => probe::kafka(port, password),
             Self::Mongo => probe::mongo(port).is_ok(),
             Self::Postgres => probe::postgres(port).is_ok(),
             Self::Redis => probe::redis(port).is_ok(),
         }
     }
+}
+
+#[test]
+fn the_password_stands_in_the_url() {
+    assert_eq!(Kind::Redis.url(1, None), "redis://127.0.0.1:1");
+    assert_eq!(Kind::Redis.url(1, Some("right")), "redis://:right@127.0.0.1:1");
+    assert_eq!(Kind::Mongo.url(1, Some("right")), "mongodb://dispatcher:right@127.0.0.1:1");
+    assert_eq!(Kind::Postgres.url(1, None), "postgres://postgres@127.0.0.1:1/postgres");
+    assert_eq!(Kind::Postgres.url(1, Some("right")), "postgres://postgres:right@127.0.0.1:1/postgres");
 }
 
 #[test]

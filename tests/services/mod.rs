@@ -26,7 +26,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use kind::Kind;
+pub(crate) use kind::{Kind, USER};
 pub(crate) use proxy::Proxy;
 pub(crate) use service::Service;
 
@@ -56,7 +56,7 @@ pub(crate) fn redis() -> &'static Service {
 
 /// A Kafka that this test may stop.
 pub(crate) fn own_kafka() -> Service {
-    Service::own(Kind::Kafka, &[])
+    Service::own(Kind::Kafka, &[], None)
 }
 
 /// A Kafka that this test may stop, and a proxy in front of it. The clients that come in through the proxy stay there: the broker
@@ -64,23 +64,32 @@ pub(crate) fn own_kafka() -> Service {
 pub(crate) fn own_kafka_behind_proxy() -> (Service, Proxy) {
     let behind = ports::free_port();
     let proxy = Proxy::to(behind);
-    (Service::own(Kind::Kafka, &[behind, proxy.port()]), proxy)
+    (Service::own(Kind::Kafka, &[behind, proxy.port()], None), proxy)
 }
 
 /// A MongoDB server that this test may stop.
 pub(crate) fn own_mongo() -> Service {
-    Service::own(Kind::Mongo, &[])
+    Service::own(Kind::Mongo, &[], None)
 }
 
 /// A PostgreSQL that this test may stop.
 pub(crate) fn own_postgres() -> Service {
-    Service::own(Kind::Postgres, &[])
+    Service::own(Kind::Postgres, &[], None)
 }
 
 /// A Redis that this test may stop. What was answered is there after `start_again`.
 pub(crate) fn own_redis() -> Service {
-    Service::own(Kind::Redis, &[])
+    Service::own(Kind::Redis, &[], None)
 }
+
+/// A service that asks for [`PASSWORD`]: for tests of what a wrong one does. Its URL has it. Kafka's clients log in as [`USER`] by SASL
+/// PLAIN, without TLS.
+pub(crate) fn own_with_password(kind: Kind) -> Service {
+    Service::own(kind, &[], Some(PASSWORD))
+}
+
+/// What services of [`own_with_password`] ask for.
+pub(crate) const PASSWORD: &str = "right";
 
 /// A name that no other test has, now or later: good for a topic, a group, a database, a prefix of keys. Lower case, digits and `_`.
 pub(crate) fn unique(name: &str) -> String {

@@ -8,6 +8,8 @@ use mongodb::bson::{doc, serialize_to_vec};
 use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
 
+use super::kind::USER;
+
 /// After this the answer is not waited for any more.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -18,12 +20,17 @@ fn connect(port: u16) -> io::Result<TcpStream> {
 }
 
 /// It names a broker that takes requests.
-pub(super) fn kafka(port: u16) -> bool {
+pub(super) fn kafka(port: u16, password: Option<&str>) -> bool {
     if connect(port).is_err() {
         return false;
     }
-    let client: Result<BaseConsumer, _> =
-        ClientConfig::new().set("bootstrap.servers", format!("127.0.0.1:{port}")).create();
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", format!("127.0.0.1:{port}"));
+    if let Some(password) = password {
+        config.set("security.protocol", "sasl_plaintext").set("sasl.mechanism", "PLAIN");
+        config.set("sasl.username", USER).set("sasl.password", password);
+    }
+    let client: Result<BaseConsumer, _> = config.create();
     client.is_ok_and(|client| {
         client.fetch_metadata(None, PATIENCE).is_ok_and(|metadata| !metadata.brokers().is_empty())
     })
@@ -46,7 +53,7 @@ pub(super) fn mongo(port: u16) -> io::Result<()> {
     stream.read_exact(&mut header)
 }
 
-/// It opens a session: the start-up message, big-endian, then messages until it is ready for queries (`Z`) or says no (`E`).
+/// It takes the start-up message (big-endian), and authenticates (`R`) instead of saying no (`E`).
 pub(super) fn postgres(port: u16) -> io::Result<()> {
     const PROTOCOL: i32 = 3 << 16;
     let parameters = b"user\0postgres\0database\0postgres\0\0";
@@ -57,25 +64,16 @@ pub(super) fn postgres(port: u16) -> io::Result<()> {
     message.extend(parameters);
     let mut stream = connect(port)?;
     stream.write_all(&message)?;
-    loop {
-        let mut head = [0; 5];
-        stream.read_exact(&mut head)?;
-        let length = i32::from_be_bytes([head[1], head[2], head[3], head[4]]);
-        let length = usize::try_from(length - 4).map_err(Error::other)?;
-        stream.read_exact(&mut vec![0; length])?;
-        match head[0] {
-            b'Z' => return Ok(()),
-            b'E' => return Err(Error::other("it does not take sessions")),
-            _ => {}
-        }
-    }
+    let mut answer = [0];
+    stream.read_exact(&mut answer)?;
+    if answer == *b"R" { Ok(()) } else { Err(Error::other("it does not take sessions")) }
 }
 
-/// It answers a ping, and not that it is loading.
+/// It answers a ping, and not that it is loading. Asking for a password is an answer too.
 pub(super) fn redis(port: u16) -> io::Result<()> {
     let mut stream = connect(port)?;
     stream.write_all(b"PING\r\n")?;
     let mut answer = [0; 7];
     stream.read_exact(&mut answer)?;
-    if &answer == b"+PONG\r\n" { Ok(()) } else { Err(Error::other("no pong")) }
+    if matches!(&answer, b"+PONG\r\n" | b"-NOAUTH") { Ok(()) } else { Err(Error::other("no pong")) }
 }

@@ -18,6 +18,7 @@ pub(crate) struct Service {
     host: String,
     port: u16,
     url: String,
+    password: Option<&'static str>,
     here: Option<Here>,
 }
 
@@ -35,10 +36,10 @@ impl Service {
             let (host, port) =
                 kind.address(&url).ok_or_else(|| format!("{} names no host and port", kind.variable()))?;
             folder::say(&format!("{} at {host}:{port}, by {}", kind.name(), kind.variable()));
-            return Ok(Self { kind, host, port, url, here: None });
+            return Ok(Self { kind, host, port, url, password: None, here: None });
         }
         let begin = Instant::now();
-        let service = Self::start(kind, &[])?;
+        let service = Self::start(kind, &[], None)?;
         folder::say(&format!(
             "{} at 127.0.0.1:{}, ready in {:.1}s",
             kind.name(),
@@ -49,11 +50,11 @@ impl Service {
     }
 
     /// One that a test has for itself.
-    pub(super) fn own(kind: Kind, arguments: &[u16]) -> Self {
-        Self::start(kind, arguments).unwrap_or_else(|fault| panic!("{fault}"))
+    pub(super) fn own(kind: Kind, arguments: &[u16], password: Option<&'static str>) -> Self {
+        Self::start(kind, arguments, password).unwrap_or_else(|fault| panic!("{fault}"))
     }
 
-    fn start(kind: Kind, more: &[u16]) -> Result<Self, String> {
+    fn start(kind: Kind, more: &[u16], password: Option<&'static str>) -> Result<Self, String> {
         let port = ports::free_port();
         let mut arguments = vec![port];
         if kind == Kind::Kafka {
@@ -61,10 +62,10 @@ impl Service {
         }
         arguments.extend(more);
         let folder = folder::of_service(kind.name());
-        let child = Mutex::new(spawn(kind, &folder, &arguments)?);
+        let child = Mutex::new(spawn(kind, &folder, &arguments, password)?);
         let here = Here { folder, arguments, child };
-        let service =
-            Self { kind, host: "127.0.0.1".to_owned(), port, url: kind.url(port), here: Some(here) };
+        let url = kind.url(port, password);
+        let service = Self { kind, host: "127.0.0.1".to_owned(), port, url, password, here: Some(here) };
         service.wait_until_it_answers()?;
         Ok(service)
     }
@@ -99,7 +100,7 @@ impl Service {
         let here = self.here();
         let mut child = self.child();
         assert!(child.try_wait().unwrap().is_some(), "{} still runs", self.kind.name());
-        *child = spawn(self.kind, &here.folder, &here.arguments).unwrap();
+        *child = spawn(self.kind, &here.folder, &here.arguments, self.password).unwrap();
         drop(child);
         if let Err(fault) = self.wait_until_it_answers() {
             panic!("{fault}");
@@ -128,7 +129,7 @@ impl Service {
 
     fn wait_until_it_answers(&self) -> Result<(), String> {
         let deadline = Instant::now() + START;
-        while !self.kind.answers(self.port) {
+        while !self.kind.answers(self.port, self.password) {
             let ended = self.child().try_wait().unwrap();
             if ended.is_none() && Instant::now() < deadline {
                 std::thread::sleep(Duration::from_millis(20));
@@ -160,7 +161,7 @@ impl Drop for Service {
     }
 }
 
-fn spawn(kind: Kind, folder: &Path, arguments: &[u16]) -> Result<Child, String> {
+fn spawn(kind: Kind, folder: &Path, arguments: &[u16], password: Option<&str>) -> Result<Child, String> {
     let log = OpenOptions::new().create(true).append(true).open(folder.join("log")).unwrap();
     let mut command = Command::new("setpriv");
     command.args([
@@ -171,6 +172,7 @@ fn spawn(kind: Kind, folder: &Path, arguments: &[u16]) -> Result<Child, String> 
         kind.name(),
     ]);
     command.arg(folder).args(arguments.iter().map(u16::to_string));
+    command.envs(password.map(|password| ("SERVICE_PASSWORD", password)));
     command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
     process::spawn(command).map_err(|err| {
         format!(

@@ -5,7 +5,8 @@ use std::time::Duration;
 use actix::prelude::*;
 
 use super::requests::RateGate;
-use super::{Rows, Target, WebhookDeliveryActor};
+use super::{Target, WebhookDeliveryActor};
+use crate::actors::inbox::{Rows, Standing};
 use crate::actors::stash::write_all;
 use crate::domain::client_state::{ClientEvent, ClientState, Phase};
 
@@ -13,42 +14,33 @@ use crate::domain::client_state::{ClientEvent, ClientState, Phase};
 const BURY_AGAIN: Duration = Duration::from_secs(1);
 
 impl WebhookDeliveryActor {
-    /// Reads what the stash and the store know of this client.
+    /// Takes over what is known of this client. Without rows nobody is asked: the stash may be away.
     pub(super) fn load(&mut self, ctx: &mut Context<Self>) {
-        let (services, client) = (self.services.clone(), self.client().clone());
-        let read = async move {
-            // What an earlier life had asked to be written is written before we look.
-            write_all(&services.stash_writes, Vec::new()).await;
-            let mut wait = Duration::from_millis(100);
-            loop {
-                let read = async {
-                    Ok::<_, crate::ports::StoreError>((
-                        services.stash.backlog(&client).await?,
-                        services.states.get(&client).await?,
-                    ))
-                };
-                match read.await {
-                    Ok(read) => return read,
-                    Err(err) => {
-                        services.metrics.store_errors.with_label_values(&["stash"]).inc();
-                        log::warn!("client waits for the stash err={err} client={client}");
-                    }
-                }
-                tokio::time::sleep(wait).await;
-                wait = (wait * 2).min(Duration::from_secs(5));
-            }
-        };
-        ctx.spawn(read.into_actor(self).map(|(backlog, state), actor, ctx| {
-            let life = &mut actor.life;
-            life.rows = Rows { pending: backlog.pending > 0, dead: backlog.dead > 0 };
-            if let Some(state) = state {
-                life.state = state;
-            }
-            life.loaded = true;
-            let rows = if life.rows.pending { ClientEvent::RowsWaiting } else { ClientEvent::RowsGone };
-            actor.happened(rows);
-            actor.pump(ctx);
-        }));
+        let Standing { rows, state } = self.inbox.standing();
+        self.life.rows = rows;
+        if let Some(state) = state {
+            self.life.state = state;
+        }
+        if rows.are_none() {
+            return self.loaded(ctx);
+        }
+        let stash = self.services.stash_writes.clone();
+        // What an earlier life had asked to be written is written before we look.
+        let written = async move { write_all(&stash, Vec::new()).await }.into_actor(self);
+        ctx.spawn(written.map(|_, actor, ctx| actor.loaded(ctx)));
+    }
+
+    fn loaded(&mut self, ctx: &mut Context<Self>) {
+        self.life.loaded = true;
+        let rows = if self.life.rows.pending { ClientEvent::RowsWaiting } else { ClientEvent::RowsGone };
+        self.happened(rows);
+        self.pump(ctx);
+    }
+
+    /// What the stash holds for this client from now on.
+    pub(super) fn rows_are(&mut self, rows: Rows) {
+        self.life.rows = rows;
+        self.inbox.note_rows(rows);
     }
 
     /// Follows the client's config.
@@ -105,7 +97,10 @@ impl WebhookDeliveryActor {
         let unsaved = |state: &ClientState| {
             (state.phase, state.since_ms, state.failed_rounds, state.next_attempt_at_ms)
         };
-        self.life.state_unsaved |= unsaved(&next) != unsaved(&self.life.state);
+        if unsaved(&next) != unsaved(&self.life.state) {
+            self.life.state_unsaved = true;
+            self.inbox.note_state(next.clone());
+        }
         self.life.state = next;
         if live && !self.sends_live() {
             self.stash_waiting();
@@ -140,12 +135,12 @@ impl WebhookDeliveryActor {
 
     /// The client is gone: what waits for it is dead.
     pub(super) fn bury(&mut self, ctx: &mut Context<Self>) {
-        let Some(ownership) = self.services.windows.ownership(self.partition) else { return };
+        let ownership = self.ownership();
         let (stash, client) = (self.services.stash.clone(), self.client().clone());
         let bury = async move { stash.bury(&client, ownership, "client_gone").await }.into_actor(self);
         ctx.spawn(bury.map(|buried, actor, ctx| match buried {
             Ok(count) => {
-                actor.life.rows.dead = true;
+                actor.rows_are(Rows { dead: true, ..actor.life.rows });
                 if count > 0 {
                     log::warn!(
                         "rows of a client that is gone are dead letters count={count} client={}",

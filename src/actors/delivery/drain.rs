@@ -8,13 +8,13 @@ use actix::prelude::*;
 use tokio::time::Instant;
 
 use super::lanes::{Entry, Origin};
+use super::permission::HeldLease;
 use super::requests::InFlight;
-use super::{Target, WebhookDeliveryActor};
+use super::{Rows, Target, WebhookDeliveryActor};
 use crate::domain::client_state::ClientEvent;
 use crate::domain::stash::{Backlog, StashRow};
 use crate::domain::transfer::{DocumentHash, Sequence};
 use crate::ports::StoreError;
-use crate::ports::stash::DrainLease;
 
 /// Rows read at once, and their bytes.
 const FETCH: (usize, usize) = (256, 4 << 20);
@@ -39,7 +39,7 @@ const SOON: Duration = Duration::from_millis(20);
 
 /// What the drain is doing.
 pub(super) struct Drain {
-    lease: Option<DrainLease>,
+    lease: Option<HeldLease>,
     pass: Pass,
     /// A question to the store is under way.
     asking: bool,
@@ -122,21 +122,25 @@ impl Drain {
         }
     }
 
-    /// Another holds the lease.
-    pub(super) fn lose_lease(&mut self) {
-        self.lease = None;
-        self.begin_anew();
+    /// Whether a question to the store is under way, which may bring a lease.
+    pub(super) fn is_asking(&self) -> bool {
+        self.asking
     }
 
     /// The token that writes about rows name.
     pub(super) fn lease_token(&self) -> Option<i64> {
-        self.lease.map(|lease| lease.token)
+        self.lease.map(|held| held.lease.token)
+    }
+
+    /// The lease under which rows are sent.
+    pub(super) fn held_lease(&self) -> Option<HeldLease> {
+        self.lease
     }
 
     /// Whether a row may be sent now.
-    pub(super) fn lease(&self, now_ms: i64) -> Lease {
+    pub(super) fn lease(&self, now_boot_ms: i64) -> Lease {
         match self.lease {
-            Some(lease) if now_ms < lease.deadline_ms => Lease::Held,
+            Some(held) if now_boot_ms < held.until_boot_ms => Lease::Held,
             _ => Lease::Expired,
         }
     }
@@ -144,7 +148,7 @@ impl Drain {
 
 /// What a look at the stash brought.
 enum Look {
-    Rows(DrainLease, Vec<StashRow>),
+    Rows(HeldLease, Vec<StashRow>),
     Backlog(Backlog),
 }
 
@@ -239,20 +243,18 @@ impl WebhookDeliveryActor {
     }
 
     fn read_rows(&mut self, as_of_ms: i64, after: Option<Sequence>, ctx: &mut Context<Self>) {
-        let Some(ownership) = self.services.windows.ownership(self.partition) else {
-            self.life.drain.pass = Pass::Due(Instant::now() + RECHECK);
-            return;
-        };
+        let ownership = self.ownership();
         let (services, client) = (self.services.clone(), self.client().clone());
-        let (now_ms, claim, held) = (self.now_ms(), self.life.claim, self.life.drain.lease);
+        let (now_ms, now_boot_ms) = (self.now_ms(), self.services.clock.boot_ms());
+        let (claim, held) = (self.life.claim, self.life.drain.lease);
         let (records, bytes) = if self.life.state.is_probing() { PROBE_FETCH } else { FETCH };
         let bytes = bytes.min(self.services.limits.client_bytes);
-        let fresh = held.filter(|lease| lease.deadline_ms - now_ms > LEASE_LEFT.as_millis() as i64);
+        let fresh = held.filter(|held| held.until_boot_ms - now_boot_ms > LEASE_LEFT.as_millis() as i64);
         let look = async move {
             let lease = match fresh {
                 Some(lease) => lease,
                 None => {
-                    let token = held.map(|lease| lease.token);
+                    let token = held.map(|held| held.lease.token);
                     let ttl_ms = LEASE.as_millis() as i64;
                     let lease = services.stash.lease_drain(&client, ownership, token, now_ms, ttl_ms).await;
                     // Only the lease is another's, or the whole partition?
@@ -261,7 +263,7 @@ impl WebhookDeliveryActor {
                     {
                         services.windows.lose(ownership);
                     }
-                    lease?
+                    HeldLease { lease: lease?, until_boot_ms: now_boot_ms + ttl_ms }
                 }
             };
             let rows = services.stash.drainable(&client, after, (as_of_ms, claim), records, bytes).await?;
@@ -292,7 +294,7 @@ impl WebhookDeliveryActor {
             );
             match seen {
                 Ok(Look::Rows(lease, rows)) => {
-                    actor.life.drain.lease = Some(lease);
+                    actor.hold_lease(Some(lease));
                     // Rows that were read for a pass that was given up are read again.
                     if actor.life.drain.generation == generation {
                         actor.rows_read(rows);
@@ -302,7 +304,8 @@ impl WebhookDeliveryActor {
                 Ok(Look::Backlog(backlog)) => actor.pass_ended(backlog, queued, ctx),
                 Err(StoreError::Fenced(why)) => {
                     log::info!("another drains this client err={why} client={}", actor.client());
-                    actor.life.drain.lose_lease();
+                    actor.hold_lease(None);
+                    actor.life.drain.begin_anew();
                     actor.life.drain.pass = Pass::Due(Instant::now() + RECHECK);
                 }
                 Err(err) => {
@@ -360,12 +363,13 @@ impl WebhookDeliveryActor {
     /// asked; `None`: not all of them were durable.
     fn pass_ended(&mut self, backlog: Backlog, queued: Option<u64>, ctx: &mut Context<Self>) {
         let nothing_since = queued == Some(self.life.writes.queued());
-        self.life.rows.dead |= backlog.dead > 0;
         if backlog.pending == 0 && nothing_since {
-            self.life.rows.pending = false;
-            self.life.rows.dead = backlog.dead > 0;
+            self.rows_are(Rows { pending: false, dead: backlog.dead > 0 });
             self.happened(ClientEvent::RowsGone);
-            self.release_lease(ctx);
+            let released = self.release_lease();
+            ctx.spawn(released.into_actor(self));
+        } else if backlog.dead > 0 {
+            self.rows_are(Rows { dead: true, ..self.life.rows });
         }
         let now = Instant::now();
         let next_attempt = backlog.next_attempt_at_ms.map(|at| {
@@ -380,15 +384,22 @@ impl WebhookDeliveryActor {
         self.life.drain.pass = Pass::Due(next_attempt.unwrap_or(now + recheck).min(now + recheck));
     }
 
+    /// The lease is this one from now on; `None`: it is another's, or given back.
+    pub(super) fn hold_lease(&mut self, lease: Option<HeldLease>) {
+        self.life.drain.lease = lease;
+        self.inbox.note_lease(self.life.drain.lease_token());
+    }
+
     /// Gives the drain lease back, so that the next owner of the client need not wait until it expires.
-    pub(super) fn release_lease(&mut self, ctx: &mut Context<Self>) {
-        let Some(lease) = self.life.drain.lease.take() else { return };
+    pub(super) fn release_lease(&mut self) -> impl Future<Output = ()> + 'static {
+        let token = self.life.drain.lease_token();
+        self.hold_lease(None);
         let (stash, client) = (self.services.stash.clone(), self.client().clone());
-        let release = async move {
-            if let Err(err) = stash.release_drain(&client, lease.token).await {
+        async move {
+            let Some(token) = token else { return };
+            if let Err(err) = stash.release_drain(&client, token).await {
                 log::debug!("drain lease was not given back, it expires err={err} client={client}");
             }
-        };
-        ctx.spawn(release.into_actor(self));
+        }
     }
 }

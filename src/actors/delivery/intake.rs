@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::lanes::{Entry, Origin};
 use super::writes::After;
-use super::{Target, WebhookDeliveryActor};
+use super::{Rows, Target, WebhookDeliveryActor};
 use crate::domain::client_state::ClientEvent;
 use crate::domain::stash::{NewRow, RowFailure, StashCheck, StashWrite};
 use crate::domain::transfer::{DocumentHash, Transfer};
@@ -178,7 +178,7 @@ impl WebhookDeliveryActor {
     pub(super) fn rows_wait(&mut self) {
         self.life.drain.appended();
         if !self.life.rows.pending {
-            self.life.rows.pending = true;
+            self.rows_are(Rows { pending: true, ..self.life.rows });
             self.happened(ClientEvent::RowsWaiting);
         }
     }

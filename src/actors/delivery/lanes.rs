@@ -113,6 +113,16 @@ impl Lanes {
         }
     }
 
+    /// The head of the lane was not sent: it waits at its place again.
+    pub(super) fn put_back(&mut self, head: Entry) {
+        let document = head.transfer.document_hash;
+        self.count(&head, true);
+        let lane = self.lanes.entry(document).or_default();
+        lane.busy = false;
+        lane.queue.push_front(head);
+        self.ready.push_back(document);
+    }
+
     /// Takes everything that waits behind the head of a lane; the head stays.
     pub(super) fn take_behind(&mut self, document: DocumentHash) -> Vec<Entry> {
         let taken: Vec<_> =
@@ -215,6 +225,7 @@ mod tests {
     enum Step {
         Push { document: u8, is_row: bool },
         Next,
+        PutBack(u8),
         Finish(u8),
         TakeBehind(u8),
         TakeWaiting,
@@ -228,6 +239,7 @@ mod tests {
             5 => (document.clone(), any::<bool>()).prop_map(|(document, is_row)| Step::Push { document, is_row }),
             4 => Just(Step::Next),
             3 => document.clone().prop_map(Step::Finish),
+            1 => document.clone().prop_map(Step::PutBack),
             1 => document.prop_map(Step::TakeBehind),
             1 => Just(Step::TakeWaiting),
             1 => Just(Step::TakeRows),
@@ -235,8 +247,8 @@ mod tests {
         ]
     }
 
-    /// What waits in the lane of a document, and whether its head is out.
-    type Model = [(VecDeque<Entry>, bool); 4];
+    /// What waits in the lane of a document, and its head while that is out.
+    type Model = [(VecDeque<Entry>, Option<Entry>); 4];
 
     fn taken(model: &mut Model, which: impl Fn(&VecDeque<Entry>) -> bool) -> Vec<i64> {
         let lanes = model.iter_mut().filter(|(queue, _)| which(queue));
@@ -262,8 +274,8 @@ mod tests {
             let start = Instant::now();
             for (number, step) in (1_i64..).zip(steps) {
                 // Only whose head is out can be done, or have something behind it.
-                if let Step::Finish(document) | Step::TakeBehind(document) = step
-                    && !model[usize::from(document)].1
+                if let Step::Finish(document) | Step::PutBack(document) | Step::TakeBehind(document) = step
+                    && model[usize::from(document)].1.is_none()
                 {
                     continue;
                 }
@@ -276,18 +288,26 @@ mod tests {
                     }
                     Step::Next => {
                         let next = lanes.next();
-                        let ready = |(queue, busy): &(VecDeque<Entry>, bool)| !busy && !queue.is_empty();
+                        let ready = |(queue, out): &(VecDeque<Entry>, Option<Entry>)| {
+                            out.is_none() && !queue.is_empty()
+                        };
                         prop_assert_eq!(next.is_some(), model.iter().any(ready));
                         let Some(next) = next else { continue };
                         let document = next.transfer.document_hash.0[0];
-                        let (queue, busy) = &mut model[usize::from(document)];
-                        prop_assert!(!*busy, "two of a document are out");
+                        let (queue, out) = &mut model[usize::from(document)];
+                        prop_assert!(out.is_none(), "two of a document are out");
                         prop_assert_eq!(queue.pop_front().map(|entry| offset(&entry)), Some(offset(&next)));
-                        *busy = true;
+                        *out = Some(next);
+                    }
+                    Step::PutBack(document) => {
+                        let (queue, out) = &mut model[usize::from(document)];
+                        let head = out.take().unwrap();
+                        queue.push_front(head.clone());
+                        lanes.put_back(head);
                     }
                     Step::Finish(document) => {
                         lanes.finish(DocumentHash([document; 16]));
-                        model[usize::from(document)].1 = false;
+                        model[usize::from(document)].1 = None;
                     }
                     Step::TakeBehind(document) => {
                         let behind = lanes.take_behind(DocumentHash([document; 16]));

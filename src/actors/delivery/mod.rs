@@ -6,7 +6,7 @@
 //! - `intake`: unsettled transfers come from the inbox. One whose document has a row goes behind it into the stash, one that
 //!   does not fit is spilled there; the others go into the lanes.
 //! - `lanes`: one a document, one request at a time in each.
-//! - `requests`: what is sent, and what its answer leads to.
+//! - `requests`: what is sent, and what its answer leads to; `permission`: by what it must still be allowed as it goes out.
 //! - `drain`: rows of the stash come back into the lanes, oldest first.
 //! - `writes`: what this actor writes to the stash, in order; a transfer is settled when its row is durable.
 //!
@@ -18,6 +18,7 @@ mod drain;
 mod fault;
 mod intake;
 mod lanes;
+mod permission;
 mod requests;
 mod writes;
 
@@ -39,7 +40,7 @@ use self::requests::{InFlight, RateGate};
 use self::writes::Writes;
 use super::config_cache::ConfigTable;
 use super::delivery_fleet::{DeliveryFleetActor, Retire};
-use super::inbox::Inbox;
+use super::inbox::{Inbox, Rows};
 use super::stash::StashActor;
 use super::windows::Windows;
 use crate::domain::client_state::ClientState;
@@ -50,7 +51,8 @@ use crate::domain::transfer::{DocumentHash, Sequence};
 use crate::metrics::Metrics;
 use crate::ports::client_states::ClientStates;
 use crate::ports::clock::Clock;
-use crate::ports::stash::Stash;
+use crate::ports::event_log::EventLog;
+use crate::ports::stash::{Ownership, Stash};
 use crate::ports::webhook_sender::{WebhookSender, WebhookSenders};
 use crate::runtime::{ByteBudget, Cell};
 
@@ -75,6 +77,8 @@ pub struct DeliveryLimits {
 pub struct DeliveryServices {
     /// The configs of all clients.
     pub configs: ConfigTable,
+    /// Where the dead letters go that the stash does not take.
+    pub log: Arc<dyn EventLog>,
     /// The stash, for reading.
     pub stash: Arc<dyn Stash>,
     /// The stash, for writing.
@@ -102,7 +106,6 @@ pub struct WebhookDeliveryActor {
     cell: Cell,
     services: Arc<DeliveryServices>,
     inbox: Arc<Inbox>,
-    partition: u32,
     fleet: Addr<DeliveryFleetActor>,
     life: Life,
 }
@@ -111,7 +114,7 @@ pub struct WebhookDeliveryActor {
 struct Life {
     /// Marks the rows, and the answers, of this life.
     claim: Claim,
-    /// Known once the backlog and the stored state were read: nothing is sent before.
+    /// What an earlier life had asked to be written is written: nothing is sent before.
     loaded: bool,
     target: Target,
     state: ClientState,
@@ -125,6 +128,8 @@ struct Life {
     /// The requests on the wire; dropping them ends them.
     requests: JoinSet<()>,
     sender: Option<Rc<dyn WebhookSender>>,
+    /// Something is ready to be sent, and there is no permission.
+    not_allowed: bool,
     rate: RateGate,
     /// Endpoint failures since the last success.
     endpoint_failures: u32,
@@ -156,15 +161,6 @@ enum Target {
     Gone,
 }
 
-/// What the stash holds for this client, as far as it must be asked.
-#[derive(Debug, Clone, Copy, Default)]
-struct Rows {
-    /// There may be pending rows.
-    pending: bool,
-    /// There may be dead rows.
-    dead: bool,
-}
-
 /// Every life of every delivery actor has its own claim. Beginning at the time of the start keeps claims of an earlier process apart.
 fn next_claim(now_ms: i64) -> Claim {
     static LIVES: AtomicU64 = AtomicU64::new(0);
@@ -186,6 +182,7 @@ impl Life {
             in_flight: HashMap::new(),
             requests: JoinSet::new(),
             sender: None,
+            not_allowed: false,
             rate: RateGate::default(),
             endpoint_failures: 0,
             refused: HashSet::new(),
@@ -202,16 +199,20 @@ impl Life {
 }
 
 impl WebhookDeliveryActor {
-    /// The actor of the client of `inbox`, whose transfers are on `partition`.
+    /// The actor of the client of `inbox`.
     pub fn new(
         cell: Cell,
         services: Arc<DeliveryServices>,
         inbox: Arc<Inbox>,
-        partition: u32,
         fleet: Addr<DeliveryFleetActor>,
     ) -> Self {
         let life = Life::new(services.clock.now_ms());
-        Self { cell, services, inbox, partition, fleet, life }
+        Self { cell, services, inbox, fleet, life }
+    }
+
+    /// By which right everything here is done.
+    fn ownership(&self) -> Ownership {
+        self.inbox.ownership()
     }
 
     fn client(&self) -> &ClientId {
@@ -232,7 +233,7 @@ impl WebhookDeliveryActor {
         }
         self.write(ctx);
         self.save_state(ctx);
-        self.answer_quiesce();
+        self.answer_quiesce(ctx);
         self.arm_timer(ctx);
         self.publish();
     }
@@ -248,6 +249,7 @@ impl WebhookDeliveryActor {
             unsettled.then(|| now + quarter),
             self.drain_due(now),
             self.rate_due(),
+            self.life.not_allowed.then(|| now + permission::ASK_AGAIN),
             self.life.idle_since.map(|since| since + self.services.limits.idle_after),
         ];
         let Some(due) = due.into_iter().flatten().min() else { return };
@@ -293,11 +295,20 @@ impl WebhookDeliveryActor {
         }));
     }
 
-    fn answer_quiesce(&mut self) {
-        if !self.life.quiescing.is_empty() && self.life.in_flight.is_empty() && self.life.writes.is_idle() {
-            for waiting in self.life.quiescing.drain(..) {
-                let _ = waiting.send(());
-            }
+    /// When nothing is on the wire and everything is written, the drain lease is given back, and whoever waits is told.
+    fn answer_quiesce(&mut self, ctx: &mut Context<Self>) {
+        let busy =
+            !self.life.in_flight.is_empty() || !self.life.writes.is_idle() || self.life.drain.is_asking();
+        if !busy && !self.life.quiescing.is_empty() {
+            let waiting = std::mem::take(&mut self.life.quiescing);
+            let released = self.release_lease();
+            let answer = async move {
+                released.await;
+                for waiting in waiting {
+                    let _ = waiting.send(());
+                }
+            };
+            ctx.spawn(answer.into_actor(self));
         }
     }
 }
@@ -307,8 +318,8 @@ impl Actor for WebhookDeliveryActor {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         self.inbox.kicked();
-        // Of a partition that is not ours nothing is sent; the fleet ends this actor when somebody has it again.
-        if self.services.windows.ownership(self.partition).is_some() {
+        // Of a partition that is not ours nothing is sent; the fleet ends this actor.
+        if self.services.windows.holds(self.ownership()) {
             self.load(ctx);
             self.arm_timer(ctx);
         }

@@ -11,8 +11,9 @@ use tokio::time::Instant;
 
 use super::drain::Lease;
 use super::lanes::{Entry, Origin};
+use super::permission::Permission;
 use super::writes::After;
-use super::{Target, WebhookDeliveryActor};
+use super::{Rows, Target, WebhookDeliveryActor};
 use crate::actors::delivery_fleet::Gone;
 use crate::domain::client_state::{ClientEvent, Phase};
 use crate::domain::config::{DeliverySettings, RateLimit};
@@ -90,6 +91,7 @@ impl WebhookDeliveryActor {
     /// Starts as many requests as may start now.
     pub(super) fn dispatch(&mut self, ctx: &mut Context<Self>) {
         while self.life.requests.try_join_next().is_some() {}
+        self.life.not_allowed = false;
         let Target::Webhook(settings) = self.life.target.clone() else { return };
         let now_ms = self.now_ms();
         if self.life.stopping || !self.life.state.may_send(now_ms) {
@@ -97,9 +99,14 @@ impl WebhookDeliveryActor {
         }
         // After failures one real payload goes first, alone: its success opens the gate for the others.
         let at_once = if self.life.state.is_probing() { 1 } else { settings.concurrency };
-        if self.life.lanes.rows().records > 0 && self.life.drain.lease(now_ms) == Lease::Expired {
+        let now_boot_ms = self.services.clock.boot_ms();
+        if self.life.lanes.rows().records > 0 && self.life.drain.lease(now_boot_ms) == Lease::Expired {
             self.leave_rows();
             self.life.drain.begin_anew();
+        }
+        if !self.services.windows.may_send(self.ownership(), now_boot_ms) {
+            self.life.not_allowed = self.life.lanes.is_ready();
+            return;
         }
         while self.life.in_flight.len() < at_once {
             if !self.life.lanes.is_ready() {
@@ -128,15 +135,22 @@ impl WebhookDeliveryActor {
         let request = delivery::request(&entry.transfer, settings, self.now_ms(), span_id);
         let sender = self.life.sender.get_or_insert_with(|| self.services.senders.open()).clone();
         let (addr, claim, client) = (ctx.address(), self.life.claim, self.client().clone());
+        let (services, ownership) = (self.services.clone(), self.ownership());
+        let permission = match entry.is_row() {
+            true => Permission::of_row(services, ownership, self.life.drain.held_lease()),
+            false => Permission::of_change(services, ownership),
+        };
         let on_the_wire = OnTheWire::new(&self.services.metrics.in_flight);
         let started = Instant::now();
         self.life.in_flight.insert(sequence, InFlight { entry, insured: false });
         self.life.requests.spawn_local(async move {
+            // The last moment: this process may have been stopped since it was decided.
+            let sent = async { if permission.holds() { Some(sender.send(request).await) } else { None } };
             // A panic of the sender must not leave the lane waiting for its answer.
-            let sent = AssertUnwindSafe(async { sender.send(request).await }).catch_unwind().await;
+            let sent = AssertUnwindSafe(sent).catch_unwind().await;
             let result = sent.unwrap_or_else(|_| {
                 log::error!("webhook sender panicked client={client}");
-                Err(SendError { reason: NoAnswer::BadAnswer, detail: "the sender panicked".to_owned() })
+                Some(Err(SendError { reason: NoAnswer::BadAnswer, detail: "the sender panicked".to_owned() }))
             });
             drop(on_the_wire);
             addr.do_send(Answered { claim, sequence, result, took: started.elapsed() });
@@ -147,15 +161,16 @@ impl WebhookDeliveryActor {
         let Some(InFlight { entry, insured }) = self.life.in_flight.remove(&answered.sequence) else {
             return;
         };
+        let Some(result) = answered.result else { return self.not_started(entry, insured) };
         let now_ms = self.now_ms();
-        if let Err(err) = &answered.result {
+        if let Err(err) = &result {
             log::debug!(
                 "attempt failed err={err} event={} client={}",
                 entry.transfer.event_id,
                 self.client()
             );
         }
-        let outcome = delivery::classify(answered.result.as_ref().map_err(|err| err.reason), now_ms);
+        let outcome = delivery::classify(result.as_ref().map_err(|err| err.reason), now_ms);
         let metrics = &self.services.metrics;
         metrics.request_seconds.observe(answered.took.as_secs_f64());
         match outcome {
@@ -183,6 +198,21 @@ impl WebhookDeliveryActor {
                 metrics.deliveries.with_label_values(&["failed", &failure.reason]).inc();
                 self.failed(entry, insured, failure);
             }
+        }
+    }
+
+    /// There was no permission any more: the entry waits at its place.
+    fn not_started(&mut self, entry: Entry, insured: bool) {
+        if insured {
+            // It has a row, which goes by the drain.
+            let reason = "not_started".to_owned();
+            self.keep(
+                entry,
+                insured,
+                Failure { class: FailureClass::Endpoint, reason, status: None, retry_after: None },
+            );
+        } else {
+            self.life.lanes.put_back(entry);
         }
     }
 
@@ -283,7 +313,7 @@ impl WebhookDeliveryActor {
                         self.client()
                     );
                     // What waits behind it in this lane goes when it is durable.
-                    self.life.rows.dead = true;
+                    self.rows_are(Rows { dead: true, ..self.life.rows });
                     let dead = StashWrite::Dead { event_id, failure: row };
                     self.life.writes.push_of_drain(dead, After::RowDead(document));
                 } else {
@@ -345,7 +375,8 @@ struct Answered {
     /// The life that sent it: an answer to an earlier one is nobody's.
     claim: Claim,
     sequence: Sequence,
-    result: Result<Answer, SendError>,
+    /// `None`: it was not started.
+    result: Option<Result<Answer, SendError>>,
     took: Duration,
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use actix::prelude::*;
 
 use super::{Target, WebhookDeliveryActor};
+use crate::actors::refused::keep_refused;
 use crate::actors::stash::write_all;
 use crate::domain::stash::StashWrite;
 use crate::domain::transfer::{DocumentHash, Sequence, Transfer};
@@ -16,8 +17,8 @@ use crate::ports::{StoreError, StoreResult};
 /// How many writes go into one message.
 const AT_ONCE: usize = 2_000;
 
-/// The wait before writes are tried again that the store refused.
-const REFUSED_WAIT: Duration = Duration::from_secs(1);
+/// The wait before writes are tried again that the store did not take.
+const TRY_AGAIN: Duration = Duration::from_secs(1);
 
 /// What follows when everything up to here is durable.
 #[derive(Debug, Clone)]
@@ -100,6 +101,28 @@ impl Writes {
 struct Stretch {
     of_drain: bool,
     things: Vec<Queued>,
+    /// Its one payload is one that the stash will never take: it becomes a dead letter of the log.
+    refused: Option<(Arc<Transfer>, String)>,
+}
+
+impl Stretch {
+    /// Each write alone, with what follows it.
+    fn one_by_one(self) -> Vec<Self> {
+        let of_drain = self.of_drain;
+        let mut alone: Vec<Self> = Vec::new();
+        for thing in self.things {
+            match alone.last_mut() {
+                Some(last) if thing.write.is_none() => last.things.push(thing),
+                _ => alone.push(Self { of_drain, things: vec![thing], refused: None }),
+            }
+        }
+        alone
+    }
+
+    /// Its writes.
+    fn writes(&self) -> Vec<StashWrite> {
+        self.things.iter().filter_map(|thing| thing.write.clone()).collect()
+    }
 }
 
 impl WebhookDeliveryActor {
@@ -121,27 +144,38 @@ impl WebhookDeliveryActor {
     }
 
     fn send_writes(&mut self, stretches: Vec<Stretch>, wait: Duration, ctx: &mut Context<Self>) {
-        let Some(ownership) = self.services.windows.ownership(self.partition) else {
+        let ownership = self.ownership();
+        if !self.services.windows.holds(ownership) {
             // Not ours any more; whoever takes the partition reads these transfers again.
             self.cell.restart("the partition is another's");
             return;
-        };
+        }
         let lease = self.life.drain.lease_token();
-        let batches: Vec<_> = stretches
-            .iter()
+        let (refused, to_write): (Vec<_>, Vec<_>) =
+            stretches.iter().partition(|stretch| stretch.refused.is_some());
+        let refused: Vec<_> = refused.into_iter().filter_map(|stretch| stretch.refused.clone()).collect();
+        let batches: Vec<_> = to_write
+            .into_iter()
             .map(|stretch| StashBatch {
                 client: self.client().clone(),
                 ownership,
                 lease: lease.filter(|_| stretch.of_drain),
-                writes: stretch.things.iter().filter_map(|thing| thing.write.clone()).collect(),
+                writes: stretch.writes(),
             })
             .collect();
-        let stash = self.services.stash_writes.clone();
+        let services = self.services.clone();
         let write = async move {
             if !wait.is_zero() {
                 tokio::time::sleep(wait).await;
             }
-            write_all(&stash, batches).await
+            // It is the first: what stands behind it was not followed.
+            let mut results = Vec::new();
+            for (transfer, why) in refused {
+                keep_refused(&services, &transfer, &why).await;
+                results.push(Ok(()));
+            }
+            results.extend(write_all(&services.stash_writes, batches).await);
+            results
         };
         ctx.spawn(write.into_actor(self).map(move |results, actor, ctx| {
             actor.written(stretches, ownership, results, ctx);
@@ -156,6 +190,7 @@ impl WebhookDeliveryActor {
         ctx: &mut Context<Self>,
     ) {
         let mut again = Vec::new();
+        let mut wait = Duration::ZERO;
         for (stretch, result) in stretches.into_iter().zip(results) {
             match result {
                 // Order: nothing may be followed before what is to be tried again.
@@ -164,7 +199,8 @@ impl WebhookDeliveryActor {
                 Err(StoreError::Fenced(why)) if stretch.of_drain => {
                     log::warn!("drain lease is lost err={why} client={}", self.client());
                     self.leave_rows();
-                    self.life.drain.lose_lease();
+                    self.hold_lease(None);
+                    self.life.drain.begin_anew();
                     self.follow(stretch.things, ctx);
                 }
                 Err(StoreError::Fenced(why)) => {
@@ -173,10 +209,23 @@ impl WebhookDeliveryActor {
                     self.cell.restart("the partition is another's");
                     return;
                 }
+                Err(StoreError::Refused(why)) => match &stretch.writes()[..] {
+                    [StashWrite::Insert(row)] => {
+                        let refused = Some((row.transfer.clone(), why));
+                        again.push(Stretch { refused, ..stretch });
+                    }
+                    [_] => {
+                        log::error!("stash refuses a write, dropped err={why} client={}", self.client());
+                        self.follow(stretch.things, ctx);
+                    }
+                    // One of them is at fault: it is found by writing each alone.
+                    _ => again.extend(stretch.one_by_one()),
+                },
                 Err(err) => {
                     // Nothing is lost while it is not written: the lane, and in the end the partition, waits.
-                    log::error!("stash refuses a write err={err} client={}", self.client());
+                    log::error!("stash does not take a write err={err} client={}", self.client());
                     again.push(stretch);
+                    wait = TRY_AGAIN;
                 }
             }
         }
@@ -184,7 +233,7 @@ impl WebhookDeliveryActor {
             self.life.writes.under_way = false;
             self.pump(ctx);
         } else {
-            self.send_writes(again, REFUSED_WAIT, ctx);
+            self.send_writes(again, wait, ctx);
         }
     }
 
@@ -226,7 +275,10 @@ fn stretches(things: Vec<Queued>) -> Vec<Stretch> {
     for thing in things {
         match stretches.last_mut() {
             Some(last) if last.of_drain == thing.of_drain || thing.write.is_none() => last.things.push(thing),
-            _ => stretches.push(Stretch { of_drain: thing.of_drain, things: vec![thing] }),
+            _ => {
+                let of_drain = thing.of_drain;
+                stretches.push(Stretch { of_drain, things: vec![thing], refused: None });
+            }
         }
     }
     stretches

@@ -7,11 +7,13 @@ use std::time::Duration;
 use actix::prelude::*;
 use tokio::time::Instant;
 
-use super::{DELIVERY_KIND, DeliveryFleetActor};
+use super::DeliveryFleetActor;
+use crate::actors::inbox::Rows;
+use crate::actors::refused::keep_refused;
 use crate::actors::stash::write_all;
 use crate::domain::config::ClientId;
 use crate::domain::stash::{NewRow, StashWrite};
-use crate::domain::transfer::{Transfer, partition_of};
+use crate::domain::transfer::Transfer;
 use crate::ports::StoreError;
 use crate::ports::stash::{Ownership, StashBatch};
 
@@ -26,6 +28,8 @@ pub(super) struct Rest {
     until: Instant,
     /// Transfers are being written to the stash.
     moving: bool,
+    /// How many at once.
+    at_once: usize,
 }
 
 impl DeliveryFleetActor {
@@ -57,52 +61,60 @@ impl DeliveryFleetActor {
                 REST.as_secs()
             );
             inbox.give_back();
-            Rest { until: Instant::now() + REST, moving: false }
+            Rest { until: Instant::now() + REST, moving: false, at_once: AT_ONCE }
         });
         if rest.moving {
             return;
         }
         if inbox.is_empty() && rest.until <= Instant::now() {
             // Whoever has something for it starts a new actor.
-            self.clients.remove(client);
-            self.kit.registry().forget(DELIVERY_KIND, client.as_str());
-            self.publish();
+            self.retire(client);
             return;
         }
-        let partition = partition_of(client, self.services.partitions);
-        let Some(ownership) = self.services.windows.ownership(partition) else { return };
-        let transfers = inbox.take(AT_ONCE);
-        if transfers.is_empty() {
+        let ownership = inbox.ownership();
+        let transfers = inbox.take(rest.at_once);
+        if transfers.is_empty() || !self.services.windows.is_ours(ownership) {
             return;
         }
         rest.moving = true;
+        inbox.note_rows(Rows { pending: true, ..inbox.standing().rows });
         let (stash, batch) =
             (self.services.stash_writes.clone(), batch(client.clone(), ownership, &transfers));
-        let write = async move { write_all(&stash, vec![batch]).await }.into_actor(self);
-        ctx.spawn(write.map(move |results, actor, ctx| {
-            let client = inbox.client();
-            if let Some(rest) = actor.clients.get_mut(client).and_then(|known| known.rest.as_mut()) {
-                rest.moving = false;
+        let services = self.services.clone();
+        let write = async move {
+            let written = write_all(&stash, vec![batch]).await.into_iter().next();
+            match (written, &transfers[..]) {
+                (Some(Err(StoreError::Refused(why))), [alone]) => {
+                    keep_refused(&services, alone, &why).await;
+                    (transfers, Some(Ok(())))
+                }
+                (written, _) => (transfers, written),
             }
-            match results.into_iter().next() {
-                Some(Ok(())) => {
-                    actor
-                        .services
-                        .metrics
-                        .stashed
-                        .with_label_values(&["actor_failed"])
-                        .inc_by(transfers.len() as u64);
+        };
+        ctx.spawn(write.into_actor(self).map(move |(transfers, written), actor, ctx| {
+            let client = inbox.client();
+            let rest = actor.clients.get_mut(client).and_then(|known| known.rest.as_mut());
+            match (written, rest) {
+                (Some(Ok(())), Some(rest)) => {
+                    rest.moving = false;
+                    let stashed = &actor.services.metrics.stashed;
+                    stashed.with_label_values(&["actor_failed"]).inc_by(transfers.len() as u64);
                     transfers.iter().for_each(|transfer| inbox.settle(transfer.sequence));
                     actor.rest(client, ctx);
                 }
-                Some(Err(StoreError::Fenced(_))) => actor.services.windows.lose(ownership),
-                Some(Err(err)) => {
-                    log::error!(
-                        "stash refuses what a resting client has unsettled err={err} client={client}"
-                    );
+                (Some(Err(StoreError::Fenced(_))), _) => actor.services.windows.lose(ownership),
+                (Some(Err(StoreError::Refused(_))), Some(rest)) => {
+                    // One of them is at fault: it is found by writing each alone.
+                    (rest.moving, rest.at_once) = (false, 1);
+                    inbox.give_back();
+                    actor.rest(client, ctx);
+                }
+                (Some(Err(StoreError::Unavailable(_))) | None, Some(rest)) => {
+                    rest.moving = false;
                     inbox.give_back();
                 }
-                None => inbox.give_back(),
+                // Its partition is another's.
+                (_, None) => {}
             }
         }));
     }

@@ -1,5 +1,7 @@
 //! The source stage: change events -> routing -> transfer log, in one transaction with the source offsets.
 
+mod lookup;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -7,6 +9,7 @@ use actix::prelude::*;
 use futures_util::future::LocalBoxFuture;
 use tokio_util::sync::CancellationToken;
 
+use self::lookup::Lookup;
 use super::{LagProbe, Patience, Stage};
 use crate::actors::config_cache::{ConfigCacheActor, ConfigTable, Refresh};
 use crate::domain::change_event::{self, ChangeEvent, Op, SourceEvent, SourceNames, SourceRecord, Subject};
@@ -17,6 +20,7 @@ use crate::domain::routing::{self, RoutingInput, RoutingSettings, SentAs, Verdic
 use crate::domain::transfer::{DocumentHash, EventId, NewTransfer, TransferKind};
 use crate::metrics::Metrics;
 use crate::ports::client_configs::{ClientConfigs, ConfigHint};
+use crate::ports::clock::Clock;
 use crate::ports::event_log::{BatchLimits, DeadLetter, EventLog, IngestWork, SourceConsumer};
 use crate::ports::{StoreError, StoreResult};
 use crate::runtime::Cell;
@@ -45,6 +49,8 @@ pub struct SourceStage {
     pub table: ConfigTable,
     /// Who keeps the table.
     pub config_cache: Addr<ConfigCacheActor>,
+    /// The time of day.
+    pub clock: Arc<dyn Clock>,
     /// Counters.
     pub metrics: Metrics,
     /// Where to ask how far it is behind.
@@ -65,10 +71,16 @@ impl Stage for SourceStage {
                     Err(err) => patience.after(&err).await,
                 }
             };
-            let asked = consumer.clone();
+            // Not held: a consumer that is not read any more must leave its group.
+            let asked = Arc::downgrade(&consumer);
             self.lag.is(Box::new(move || {
-                let consumer = asked.clone();
-                Box::pin(async move { consumer.lag().await })
+                let consumer = asked.upgrade();
+                Box::pin(async move {
+                    match consumer {
+                        Some(consumer) => consumer.lag().await,
+                        None => Err(StoreError::Unavailable("the log is not read".to_owned())),
+                    }
+                })
             }));
             self.read_stream(&cell, &*consumer, patience).await;
         })
@@ -77,6 +89,7 @@ impl Stage for SourceStage {
 
 impl SourceStage {
     async fn read_stream(&self, cell: &Cell, consumer: &dyn SourceConsumer, mut patience: Patience) {
+        let mut lookup = Lookup::default();
         loop {
             let batch = tokio::select! {
                 () = self.stop.cancelled() => return,
@@ -84,7 +97,7 @@ impl SourceStage {
             };
             cell.handling("batch");
             let done = match batch {
-                Ok(records) => self.ingest(consumer, &records).await,
+                Ok(records) => self.ingest(consumer, &mut lookup, &records).await,
                 Err(err) => Err(err),
             };
             match done {
@@ -102,10 +115,16 @@ impl SourceStage {
 
     /// Writes what becomes of a batch. A changed config is applied after what stands before it is written, and before what
     /// stands behind it is routed; and before its own offset is committed, or a crash between the two would lose it.
-    async fn ingest(&self, consumer: &dyn SourceConsumer, records: &[SourceRecord]) -> StoreResult<()> {
+    async fn ingest(
+        &self,
+        consumer: &dyn SourceConsumer,
+        lookup: &mut Lookup,
+        records: &[SourceRecord],
+    ) -> StoreResult<()> {
+        let events: Vec<_> = records.iter().map(|record| self.read(record)).collect();
+        self.look_up(lookup, records, &events).await?;
         let mut work = Work::default();
-        for record in records {
-            let event = self.read(record);
+        for (record, event) in records.iter().zip(events) {
             if let SourceEvent::Change(change) = &event
                 && change.is_client_config(&self.mongo_prefix)
             {

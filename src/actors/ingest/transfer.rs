@@ -1,28 +1,42 @@
-//! The transfer stage: transfer log -> fleet, and commits what is settled.
+//! The transfer stage: transfer log -> fleet, and commits what is settled. Its loops run side by side, so that none waits for
+//! what only another needs: batches go on while partitions come and go, and commits while the stash is away.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+mod commits;
+mod places;
+mod turnover;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use futures_util::FutureExt;
-use futures_util::future::LocalBoxFuture;
+use futures_util::future::{LocalBoxFuture, join5};
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
+use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
+use self::places::{Batch, Places};
 use super::{LagProbe, Patience, Stage};
-use crate::actors::delivery_fleet::{Assigned, Committed, Deliver, DeliveryFleetActor, Lost};
+use crate::actors::delivery_fleet::{Deliver, DeliveryFleetActor, Sweep};
 use crate::actors::windows::{Unsettled, Windows};
-use crate::domain::transfer::Transfer;
 use crate::metrics::Metrics;
+use crate::ports::StoreError;
+use crate::ports::client_states::ClientStates;
 use crate::ports::event_log::{BatchLimits, EventLog, TransferConsumer, TransferEvent};
 use crate::ports::stash::{Ownership, Stash};
 use crate::runtime::Cell;
 
-/// A commit waits this long for company: it costs a disk flush.
-const COMMIT_EVERY: Duration = Duration::from_millis(10);
+/// The wait before everything begins anew because the store refused our right to a partition: the log may be about to say that it is
+/// another's, and whoever took it may be just as quick.
+const REFUSED_WAIT: Duration = Duration::from_secs(1);
 
-/// The wait before everything begins anew because a partition was lost: whoever took it may be just as quick.
-const LOST_WAIT: Duration = Duration::from_secs(1);
+/// A batch that waits for memory longer than this holds all partitions back, and what happens to them is heard meanwhile.
+const STALLED_AFTER: Duration = Duration::from_millis(100);
+
+/// The wait before a message is sent again that its actor lost as it broke.
+const SEND_AGAIN: Duration = Duration::from_millis(100);
 
 /// Reads the transfer log.
 #[derive(Clone)]
@@ -35,7 +49,9 @@ pub struct TransferStage {
     pub limits: BatchLimits,
     /// Where ownership and the copy of the committed offsets stand.
     pub stash: Arc<dyn Stash>,
-    /// What is unsettled.
+    /// The states of the clients.
+    pub states: Arc<dyn ClientStates>,
+    /// What is ours, and unsettled.
     pub windows: Arc<Windows>,
     /// Unsettled records of a partition beyond which it is paused.
     pub unsettled_per_partition: usize,
@@ -56,8 +72,9 @@ impl Stage for TransferStage {
 
     fn run(self, cell: Cell) -> LocalBoxFuture<'static, ()> {
         Box::pin(async move {
-            // Of an earlier run nothing is committed any more: this one reads it again.
-            self.windows.clear();
+            // Of an earlier run nothing is sent any more, nor committed: this one reads it again.
+            self.windows.end();
+            self.sweep().await;
             let mut patience = Patience::new("transfer log");
             let consumer = loop {
                 match self.log.transfers(&self.group, self.limits).await {
@@ -66,186 +83,178 @@ impl Stage for TransferStage {
                 }
             };
             patience.over();
-            let asked = consumer.clone();
+            // Not held: a consumer that is not read any more must leave its group.
+            let asked = Arc::downgrade(&consumer);
             self.lag.is(Box::new(move || {
-                let consumer = asked.clone();
-                Box::pin(async move { consumer.lag().await })
+                let consumer = asked.upgrade();
+                Box::pin(async move {
+                    match consumer {
+                        Some(consumer) => consumer.lag().await,
+                        None => Err(StoreError::Unavailable("the log is not read".to_owned())),
+                    }
+                })
             }));
-            let paused = Arc::new(Mutex::new(HashSet::new()));
-            let reading = self.read(cell.clone(), consumer.clone(), paused.clone());
-            let committing = self.commit(consumer, paused);
-            tokio::select! {
-                _ = futures_util::future::join(reading, committing) => {}
-                () = self.begin_anew_when_lost(cell) => {}
-            }
+            let (chores, chores_to_do) = mpsc::unbounded_channel();
+            let ours = Ours(self.windows.clone());
+            self.windows.begin(consumer.permission());
+            let places = RefCell::new(Places::new(consumer.clone()));
+            let (fed, drained) = (Notify::new(), Notify::new());
+            let run = Run { stage: self, cell, fed, drained, chores, _ours: ours, consumer, places };
+            Rc::new(run).go_on(chores_to_do).await;
         })
     }
 }
 
-type Paused = Arc<Mutex<HashSet<u32>>>;
-
 impl TransferStage {
-    async fn begin_anew_when_lost(&self, cell: Cell) {
-        self.windows.lost().await;
-        tokio::time::sleep(LOST_WAIT).await;
-        cell.restart("a partition is another's");
-        std::future::pending().await
-    }
-
-    async fn read(&self, cell: Cell, consumer: Arc<dyn TransferConsumer>, paused: Paused) {
-        let mut patience = Patience::new("transfer log");
-        loop {
-            let event = tokio::select! {
-                () = self.stop_reading.cancelled() => return,
-                event = consumer.next() => event,
-            };
-            cell.handling("batch");
-            match event {
-                Ok(TransferEvent::Assigned(committed)) => self.assigned(committed).await,
-                Ok(TransferEvent::Revoked { partitions, left: _left }) => self.lost(partitions).await,
-                Ok(TransferEvent::Lost(partitions)) => self.lost(partitions).await,
-                Ok(TransferEvent::Batch { partition, transfers }) => {
-                    patience.over();
-                    let hand_over = self.hand_over(&cell, &consumer, &paused, partition, transfers);
-                    tokio::select! {
-                        () = self.stop_reading.cancelled() => return,
-                        () = hand_over => {}
-                    }
-                }
-                Err(err) => {
-                    self.metrics.store_errors.with_label_values(&["log"]).inc();
-                    patience.after(&err).await;
-                }
-            }
-        }
-    }
-
-    async fn lost(&self, partitions: BTreeSet<u32>) {
-        while self.fleet.send(Lost(partitions.iter().copied().collect())).await.is_err() {
+    /// Waits until nothing is sent by a right that has ended.
+    async fn sweep(&self) {
+        while self.fleet.send(Sweep).await.is_err() {
             log::error!("delivery fleet is gone err=mailbox closed");
-            tokio::time::sleep(LOST_WAIT).await;
-        }
-    }
-
-    /// Raises the epoch of each partition before anything of it is delivered. Whoever delivers of an earlier run has ended by then:
-    /// it holds records that are read again.
-    async fn assigned(&self, committed: BTreeMap<u32, i64>) {
-        let mut patience = Patience::new("partition ownership");
-        while self.fleet.send(Lost(committed.keys().copied().collect())).await.is_err() {
-            log::error!("delivery fleet is gone err=mailbox closed");
-            tokio::time::sleep(LOST_WAIT).await;
-        }
-        let mut ownerships = Vec::new();
-        for (partition, next) in committed {
-            let ownership = loop {
-                match self.stash.take_ownership(self.log.incarnation(), partition).await {
-                    Ok(ownership) => break ownership,
-                    Err(err) => patience.after(&err).await,
-                }
-            };
-            self.windows.assign(ownership);
-            // The copy may have been missed when an earlier run ended between the two.
-            self.copy_committed(&mut patience, ownership, next).await;
-            ownerships.push(ownership);
-        }
-        patience.over();
-        if self.fleet.send(Assigned(ownerships)).await.is_err() {
-            log::error!("delivery fleet is gone err=mailbox closed");
-        }
-    }
-
-    async fn hand_over(
-        &self,
-        cell: &Cell,
-        consumer: &Arc<dyn TransferConsumer>,
-        paused: &Paused,
-        partition: u32,
-        transfers: Vec<Arc<Transfer>>,
-    ) {
-        let mut batch = Vec::with_capacity(transfers.len());
-        for transfer in transfers {
-            // What is not handed over cannot be settled: it must go before this waits for memory.
-            let reserved = match self.windows.reserve(transfer.clone()).now_or_never() {
-                Some(reserved) => reserved,
-                None => {
-                    self.deliver(cell, std::mem::take(&mut batch)).await;
-                    self.windows.reserve(transfer.clone()).await
-                }
-            };
-            self.windows.received(&transfer);
-            batch.push(reserved);
-        }
-        self.deliver(cell, batch).await;
-        // As of now: of what was settled while this waited nobody will tell again, and only a settlement resumes it.
-        if self.windows.unsettled(partition) > self.unsettled_per_partition {
-            consumer.pause(partition);
-            lock(paused).insert(partition);
-        }
-    }
-
-    async fn deliver(&self, cell: &Cell, batch: Vec<Unsettled>) {
-        if !batch.is_empty() && self.fleet.send(Deliver(batch)).await.is_err() {
-            // The fleet died with this message in its hands. The records are unsettled: read from the committed offset again.
-            cell.restart("the fleet lost a batch");
-            std::future::pending::<()>().await;
-        }
-    }
-
-    async fn commit(&self, consumer: Arc<dyn TransferConsumer>, paused: Paused) {
-        let mut patience = Patience::new("commit of settled transfers");
-        loop {
-            let last = tokio::select! {
-                () = self.stop.cancelled() => true,
-                () = self.windows.settled() => false,
-            };
-            if !last {
-                tokio::time::sleep(COMMIT_EVERY).await;
-            }
-            let advanced = self.windows.advance();
-            if !advanced.is_empty() {
-                let offsets: std::collections::BTreeMap<_, _> =
-                    advanced.iter().map(|(partition, (_, next))| (*partition, *next)).collect();
-                while let Err(err) = consumer.commit(offsets.clone()).await {
-                    self.metrics.store_errors.with_label_values(&["log"]).inc();
-                    if !err.is_transient() {
-                        log::error!("commit of settled transfers is refused err={err}");
-                        advanced.values().for_each(|(ownership, _)| self.windows.lose(*ownership));
-                        std::future::pending::<()>().await;
-                    }
-                    patience.after(&err).await;
-                }
-                for (partition, (ownership, next)) in advanced {
-                    self.copy_committed(&mut patience, ownership, next).await;
-                    self.fleet.do_send(Committed(partition));
-                }
-                patience.over();
-            }
-            lock(&paused).retain(|partition| {
-                let full = self.windows.unsettled(*partition) > self.unsettled_per_partition / 2;
-                if !full {
-                    consumer.resume(*partition);
-                }
-                full
-            });
-            if last {
-                return;
-            }
-        }
-    }
-
-    async fn copy_committed(&self, patience: &mut Patience, ownership: Ownership, next: i64) {
-        while let Err(err) = self.stash.committed(ownership, next).await {
-            if !err.is_transient() {
-                log::warn!("committed offset was not copied err={err} partition={}", ownership.partition);
-                self.windows.lose(ownership);
-                return;
-            }
-            self.metrics.store_errors.with_label_values(&["stash"]).inc();
-            patience.after(&err).await;
+            tokio::time::sleep(SEND_AGAIN).await;
         }
     }
 }
 
-fn lock(paused: &Paused) -> std::sync::MutexGuard<'_, HashSet<u32>> {
-    paused.lock().unwrap_or_else(PoisonError::into_inner)
+/// What takes its time, and must not hold up the reading.
+type Chore = LocalBoxFuture<'static, ()>;
+
+/// The stage while one consumer is open.
+struct Run {
+    stage: TransferStage,
+    cell: Cell,
+    /// A batch waits to be handed over.
+    fed: Notify,
+    /// None does any more.
+    drained: Notify,
+    chores: mpsc::UnboundedSender<Chore>,
+    /// Dropped before the consumer, and with it the place in the group: then the log gives what is ours to others.
+    _ours: Ours,
+    consumer: Arc<dyn TransferConsumer>,
+    places: RefCell<Places>,
+}
+
+/// While this lives partitions can be ours.
+struct Ours(Arc<Windows>);
+
+impl Drop for Ours {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+impl Run {
+    async fn go_on(self: Rc<Self>, chores: mpsc::UnboundedReceiver<Chore>) {
+        let last_commit = CancellationToken::new();
+        let committing = async {
+            self.commit().await;
+            last_commit.cancel();
+        };
+        let work =
+            join5(self.read(), self.feed(), committing, self.copy(&last_commit), self.do_chores(chores));
+        tokio::select! {
+            _ = work => {}
+            () = self.begin_anew_when_refused() => {}
+        }
+    }
+
+    async fn read(self: &Rc<Self>) {
+        let mut patience = Patience::new("transfer log");
+        loop {
+            let event = tokio::select! {
+                () = self.stage.stop_reading.cancelled() => return,
+                event = self.consumer.next() => event,
+            };
+            self.cell.handling("batch");
+            if event.is_ok() {
+                patience.over();
+            }
+            match event {
+                Ok(TransferEvent::Assigned(committed)) => self.assigned(committed),
+                Ok(TransferEvent::Revoked { partitions, left }) => self.revoked(partitions, left),
+                Ok(TransferEvent::Lost(partitions)) => self.lost(&partitions),
+                Ok(TransferEvent::Batch { partition, transfers }) => {
+                    self.places.borrow_mut().came(partition, transfers);
+                    self.until_handed_over().await;
+                }
+                Err(err) => {
+                    self.stage.metrics.store_errors.with_label_values(&["log"]).inc();
+                    patience.after(&err).await;
+                }
+            }
+        }
+    }
+
+    /// Waits until nothing waits to be handed over; not for long.
+    async fn until_handed_over(&self) {
+        self.fed.notify_one();
+        if self.places.borrow().is_stalled() {
+            return;
+        }
+        tokio::select! {
+            () = self.drained.notified() => {}
+            () = tokio::time::sleep(STALLED_AFTER) => self.places.borrow_mut().stalled(),
+        }
+    }
+
+    /// Hands over what came, batch by batch.
+    async fn feed(&self) {
+        loop {
+            let Some(batch) = self.places.borrow_mut().next_batch() else {
+                self.drained.notify_one();
+                tokio::select! {
+                    () = self.stage.stop_reading.cancelled() => return,
+                    () = self.fed.notified() => continue,
+                }
+            };
+            tokio::select! {
+                () = self.stage.stop_reading.cancelled() => return,
+                () = self.hand_over(batch) => {}
+            }
+        }
+    }
+
+    async fn hand_over(&self, Batch { ownership, transfers }: Batch) {
+        let windows = &self.stage.windows;
+        let mut batch = Vec::with_capacity(transfers.len());
+        for transfer in transfers {
+            // What is not handed over cannot be settled: it must go before this waits for memory.
+            let reserved = match windows.reserve(transfer.clone()).now_or_never() {
+                Some(reserved) => reserved,
+                None => {
+                    self.deliver(ownership, std::mem::take(&mut batch)).await;
+                    windows.reserve(transfer.clone()).await
+                }
+            };
+            if !windows.is_ours(ownership) {
+                return;
+            }
+            windows.received(ownership, transfer.sequence.offset);
+            batch.push(reserved);
+        }
+        self.deliver(ownership, batch).await;
+        // As of now: of what was settled while this waited nobody will tell again, and only a settlement resumes it.
+        if windows.unsettled(ownership.partition) > self.stage.unsettled_per_partition {
+            self.places.borrow_mut().full(ownership);
+        }
+    }
+
+    async fn deliver(&self, ownership: Ownership, batch: Vec<Unsettled>) {
+        if !batch.is_empty() && self.stage.fleet.send(Deliver { ownership, batch }).await.is_err() {
+            // The fleet died with this message in its hands. The records are unsettled: read from the committed offset again.
+            self.cell.restart("the fleet lost a batch");
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Does what takes its time.
+    async fn do_chores(&self, mut chores: mpsc::UnboundedReceiver<Chore>) {
+        let mut under_way = FuturesUnordered::new();
+        loop {
+            tokio::select! {
+                () = self.stage.stop.cancelled() => return,
+                Some(chore) = chores.recv() => under_way.push(chore),
+                Some(()) = under_way.next() => {}
+            }
+        }
+    }
 }

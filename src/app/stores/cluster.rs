@@ -2,18 +2,17 @@
 
 use std::sync::Arc;
 
-use anyhow::Context as _;
 use tokio::runtime::{Builder, Runtime};
 
 use super::{NotOpen, Stores, until_there};
-use crate::backends::kafka::{self, KafkaEventLog, KafkaOptions};
-use crate::backends::mongo::{MongoClientConfigs, MongoOptions};
-use crate::backends::postgres::{self, Postgres, PostgresOptions};
-use crate::backends::redis::{Redis, RedisOptions, StateCopies};
+use crate::backends::kafka::{self, KafkaEventLog};
+use crate::backends::mongo::MongoClientConfigs;
+use crate::backends::postgres::{self, Postgres};
+use crate::backends::redis::{Redis, StateCopies};
 use crate::metrics::Metrics;
 use crate::ports::clock::Clock;
 use crate::ports::{BoxFuture, StoreError};
-use crate::settings::{Settings, SettingsError, Start};
+use crate::settings::{Settings, SettingsError};
 use crate::web::{Startup, StoreProbe};
 
 pub(super) async fn open(
@@ -26,14 +25,14 @@ pub(super) async fn open(
     let runtime = StoreRuntime::start()?;
     let handle = &runtime.handle();
     let redis = Arc::new(
-        Redis::open(&redis_options(settings)?, metrics.clone(), handle.clone())
+        Redis::open(&settings.redis_options(), metrics.clone(), handle.clone())
             .map_err(|err| SettingsError::new("redis.url", err.to_string()))?,
     );
     let mongo = Arc::new(
-        MongoClientConfigs::open(&mongo_options(settings)?, redis.clone(), clock.clone(), handle.clone())
+        MongoClientConfigs::open(&settings.mongo_options(), redis.clone(), clock.clone(), handle.clone())
             .map_err(|err| SettingsError::new("mongo.url", err.to_string()))?,
     );
-    let options = postgres_options(settings)?;
+    let options = settings.postgres_options()?;
     let postgres = until_there("postgres", startup, async || {
         Postgres::open(options.clone(), handle.clone()).await.map_err(|err| match err {
             postgres::OpenError::Options(problem) => {
@@ -44,14 +43,14 @@ pub(super) async fn open(
         })
     })
     .await?;
-    let options = kafka_options(settings)?;
+    let options = settings.kafka_options();
     let kafka = until_there("kafka", startup, async || {
-        KafkaEventLog::open(options.clone(), postgres.registry(), clock.clone(), metrics.clone())
-            .await
-            .map_err(|err| match err {
+        KafkaEventLog::open(options.clone(), postgres.registry(), clock.clone(), metrics).await.map_err(
+            |err| match err {
                 kafka::OpenError::Unavailable(why) => NotOpen::Away(why),
                 other => NotOpen::Wrong(anyhow::Error::new(other).context("kafka")),
-            })
+            },
+        )
     })
     .await?;
     let kafka = Arc::new(kafka);
@@ -77,7 +76,7 @@ fn probes(
     vec![
         probe("kafka", move || {
             let kafka = kafka.clone();
-            Box::pin(async move { kafka.health().await })
+            Box::pin(async move { kafka.health().await.map_err(StoreError::Unavailable) })
         }),
         probe("mongo", move || {
             let mongo = mongo.clone();
@@ -134,55 +133,4 @@ impl Drop for StoreRuntime {
             runtime.shutdown_background();
         }
     }
-}
-
-/// The settings were checked: what is named here is there.
-fn named<T>(value: Option<T>, key: &'static str) -> anyhow::Result<T> {
-    value.with_context(|| format!("{key} is not set"))
-}
-
-fn kafka_options(settings: &Settings) -> anyhow::Result<KafkaOptions> {
-    let kafka = &settings.kafka;
-    Ok(KafkaOptions {
-        brokers: named(kafka.bootstrap_servers(), "kafka.brokers")?,
-        options: kafka.options.iter().map(|(name, value)| (name.to_owned(), value.clone())).collect(),
-        source_prefix: settings.source.prefix.clone(),
-        transfer_topic: kafka.transfer_topic.clone(),
-        dead_topic: kafka.dead_topic.clone(),
-        start: match kafka.start {
-            Start::Now => kafka::Start::Now,
-            Start::Earliest => kafka::Start::Earliest,
-            Start::At(ms) => kafka::Start::At(ms),
-        },
-        partitions: settings.transfer.partitions,
-        retention: settings.transfer.retention,
-        session_timeout: kafka.session_timeout,
-    })
-}
-
-fn redis_options(settings: &Settings) -> anyhow::Result<RedisOptions> {
-    let redis = &settings.redis;
-    Ok(RedisOptions { url: named(redis.url(), "redis.host")?, password: None, prefix: redis.prefix.clone() })
-}
-
-fn mongo_options(settings: &Settings) -> anyhow::Result<MongoOptions> {
-    let mongo = &settings.mongo;
-    Ok(MongoOptions {
-        hosts: named(mongo.url(), "mongo.host")?,
-        user: None,
-        password: None,
-        database: None,
-        query: None,
-        prefix: mongo.prefix.clone(),
-    })
-}
-
-fn postgres_options(settings: &Settings) -> anyhow::Result<PostgresOptions> {
-    let postgres = &settings.postgres;
-    Ok(PostgresOptions {
-        url: Some(named(postgres.url(), "postgres.host")?),
-        prefix: postgres.prefix.clone(),
-        pool_size: postgres.pool_size as usize,
-        ..PostgresOptions::default()
-    })
 }

@@ -10,6 +10,7 @@ mod event_log;
 mod job;
 mod lock_file;
 mod locks;
+mod probe;
 mod schema;
 mod stash;
 #[cfg(test)]
@@ -28,6 +29,7 @@ use self::database::Database;
 use self::event_log::SqliteEventLog;
 use self::lock_file::LockFile;
 use self::locks::SqliteLocks;
+pub use self::probe::probe;
 use self::schema::{drain_leases, health, locks as locks_table};
 use self::stash::SqliteStash;
 use crate::ports::client_configs::ClientConfigs;

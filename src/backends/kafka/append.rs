@@ -145,7 +145,11 @@ fn write(transactions: &mut Transactions, requests: &[Request]) -> StoreResult<V
     let positions = |request: &Request| {
         let placed = request.records.iter().zip(places.by_ref());
         placed
-            .map(|(record, (partition, offset))| SourcePosition { topic: record.topic.clone(), partition, offset })
+            .map(|(record, (partition, offset))| SourcePosition {
+                topic: record.topic.clone(),
+                partition,
+                offset,
+            })
             .collect()
     };
     Ok(requests.iter().map(positions).collect())
@@ -167,7 +171,9 @@ fn outgoing(record: &NewRecord) -> Outgoing {
 
 fn size(record: &NewRecord) -> usize {
     let headers: usize = record.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
-    headers + record.key.as_ref().map_or(0, |key| key.len()) + record.value.as_ref().map_or(0, |value| value.len())
+    headers
+        + record.key.as_ref().map_or(0, |key| key.len())
+        + record.value.as_ref().map_or(0, |value| value.len())
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

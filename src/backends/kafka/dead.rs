@@ -106,11 +106,8 @@ fn read(value: &[u8]) -> Option<DeadLetter> {
                 .collect::<Option<_>>()?,
         }),
     };
-    let position = SourcePosition {
-        topic: stored.topic.into(),
-        partition: stored.partition,
-        offset: stored.offset,
-    };
+    let position =
+        SourcePosition { topic: stored.topic.into(), partition: stored.partition, offset: stored.offset };
     Some(DeadLetter { position, timestamp_ms: stored.timestamp_ms, reason: stored.reason, record })
 }
 
@@ -125,9 +122,8 @@ pub(super) fn page(
     let deadline = Instant::now() + PAGE_TIMEOUT;
     // Only a member may be assigned a partition; this one never joins its group.
     config.set("group.id", "dispatcher-dead-letters");
-    let consumer: BaseConsumer<Member> = config
-        .create_with_context(Member::new(watch))
-        .map_err(store_error)?;
+    let consumer: BaseConsumer<Member> =
+        config.create_with_context(Member::new(watch)).map_err(store_error)?;
     let partition: Partition = (topic.into(), 0);
     let edge = |point| {
         let found = find(&consumer, std::slice::from_ref(&partition), point, PAGE_TIMEOUT)?;

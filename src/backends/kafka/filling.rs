@@ -70,7 +70,9 @@ mod tests {
     #[test]
     fn a_batch_keeps_its_limits() {
         let mut filling = Filling::new(BatchLimits { records: 3, bytes: 10 });
-        for (weight, item) in [(2, 'a'), (7, 'b'), (4, 'c'), (30, 'd'), (1, 'e'), (1, 'f'), (1, 'g'), (1, 'h')] {
+        for (weight, item) in
+            [(2, 'a'), (7, 'b'), (4, 'c'), (30, 'd'), (1, 'e'), (1, 'f'), (1, 'g'), (1, 'h')]
+        {
             filling.push(weight, item);
         }
         assert!(filling.is_full());

@@ -28,6 +28,9 @@ impl Gaps {
             Stream::Transfer => ("transfer_gap", "transfer"),
         };
         self.0.with_label_values(&[label]).inc();
-        log::error!("{event} records are gone topic={topic} partition={partition} from={from} to={}", begin.from);
+        log::error!(
+            "{event} records are gone topic={topic} partition={partition} from={from} to={}",
+            begin.from
+        );
     }
 }

@@ -47,13 +47,13 @@ use self::producer::Transactions;
 use self::topics::Cluster;
 use self::watch::Watch;
 use self::worker::Worker;
+use crate::domain::transfer::SourcePosition;
 use crate::ports::clock::Clock;
 use crate::ports::event_log::{
     BatchLimits, DeadLetter, EventLog, NewRecord, SourceConsumer, TransferConsumer,
 };
 use crate::ports::log_registry::LogRegistry;
 use crate::ports::{BoxFuture, StoreResult};
-use crate::domain::transfer::SourcePosition;
 
 /// What librdkafka may fetch ahead for the source stream, and for all partitions of the transfer log together.
 const PREFETCH_BYTES: usize = 16 * 1024 * 1024;

@@ -8,6 +8,7 @@ use rdkafka::consumer::BaseConsumer;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::KafkaEventLog;
 use super::append::Appender;
 use super::errors::{OpenError, open_error, store_error};
 use super::gaps::Gaps;
@@ -20,7 +21,6 @@ use super::source::start::is_source;
 use super::topics::{Cluster, Found, OurTopic, ensure};
 use super::watch::Watch;
 use super::worker::Worker;
-use super::KafkaEventLog;
 use crate::metrics::Metrics;
 use crate::ports::StoreResult;
 use crate::ports::clock::Clock;
@@ -158,8 +158,7 @@ async fn is_shorter(
     worker
         .run(move || {
             let reader = Member::new(watch);
-            let consumer: BaseConsumer<Member> =
-                config.create_with_context(reader).map_err(store_error)?;
+            let consumer: BaseConsumer<Member> = config.create_with_context(reader).map_err(store_error)?;
             let partitions: Vec<Partition> = committed.keys().cloned().collect();
             let ends = offsets::find(&consumer, &partitions, Point::End, REQUEST_TIMEOUT)?;
             Ok(ends.iter().any(|(partition, end)| committed.get(partition).is_some_and(|next| next > end)))

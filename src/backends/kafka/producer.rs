@@ -162,11 +162,9 @@ fn send(
     record: Outgoing,
     deadline: Instant,
 ) -> StoreResult<()> {
-    let mut base: BaseRecord<'_, [u8], [u8], Box<Ticket>> = BaseRecord::with_opaque_to(
-        &record.topic,
-        Box::new(Ticket { flight: Arc::clone(flight), index }),
-    )
-    .headers(record.headers);
+    let mut base: BaseRecord<'_, [u8], [u8], Box<Ticket>> =
+        BaseRecord::with_opaque_to(&record.topic, Box::new(Ticket { flight: Arc::clone(flight), index }))
+            .headers(record.headers);
     base.partition = record.partition;
     base.key = record.key.as_deref();
     base.payload = record.value.as_deref();
@@ -213,7 +211,8 @@ struct FlightState {
 
 impl Flight {
     fn of(records: usize) -> Self {
-        let state = FlightState { in_air: records, places: vec![(-1, -1); records], failed: None, wants_room: false };
+        let state =
+            FlightState { in_air: records, places: vec![(-1, -1); records], failed: None, wants_room: false };
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 

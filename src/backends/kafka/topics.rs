@@ -154,7 +154,9 @@ async fn check(admin: &AdminClient<Watch>, topic: &str) -> Result<usize, OpenErr
     let bytes = value("max.message.bytes").and_then(|bytes| bytes.parse().ok());
     let bytes = bytes.unwrap_or(DEFAULT_MAX_MESSAGE_BYTES);
     if bytes < MAX_RECORD_BYTES {
-        log::warn!("topic takes no large records: they become dead letters topic={topic} max.message.bytes={bytes}");
+        log::warn!(
+            "topic takes no large records: they become dead letters topic={topic} max.message.bytes={bytes}"
+        );
     }
     Ok(bytes.min(MAX_RECORD_BYTES))
 }

@@ -7,14 +7,13 @@ use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, Document, doc};
 
 use crate::backends::redis::ConfigCopy;
-use crate::domain::config::{self, ClientConfig, ClientId, ConfigFault, Status};
+use crate::domain::config::{self, ClientConfig, ClientId, ConfigFault, Secret, Status};
 use crate::ports::client_configs::StoredConfig;
 
 /// The `key` of the documents that configure clients.
 pub(super) const KEY: &str = "CQRS";
 
 /// A config document, read.
-#[derive(Debug)]
 pub(super) struct ConfigDocument {
     pub(super) config: Arc<ClientConfig>,
     /// The JSON of its `value`.
@@ -48,7 +47,7 @@ impl ConfigDocument {
             read_at_ms,
             updated_at_ms: self.config.updated_at_ms,
             version: self.config.version,
-            document: Some(self.text.clone()),
+            document: Some(Secret::new(self.text.as_str())),
         }
     }
 
@@ -80,7 +79,7 @@ pub(super) fn newest(documents: Vec<ConfigDocument>) -> (BTreeMap<ClientId, Conf
 /// A copy read back. `None`: it is not what it should be, and MongoDB is to be asked.
 pub(super) fn of_copy(client: &ClientId, copy: &ConfigCopy) -> Option<Option<StoredConfig>> {
     let Some(document) = &copy.document else { return Some(None) };
-    let (config, value) = config::read_document(document).ok()??;
+    let (config, value) = config::read_document(document.expose()).ok()??;
     (config.client == *client).then(|| Some(StoredConfig { config: Arc::new(config), value }))
 }
 
@@ -158,7 +157,7 @@ mod tests {
             assert!(read.config.is_active() && !read.config.is_usable(), "{webhook:?}");
         }
         assert!(ConfigDocument::read(doc! { "key": "THEME" }).unwrap().is_none());
-        assert_eq!(ConfigDocument::read(doc! { "key": KEY, "eid": 5 }).unwrap_err().key, "eid");
+        assert_eq!(ConfigDocument::read(doc! { "key": KEY, "eid": 5 }).err().unwrap().key, "eid");
     }
 
     #[test]

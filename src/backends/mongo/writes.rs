@@ -81,21 +81,13 @@ impl Store {
     /// Sets members of a document, with the next version. `false`: it is no longer what it was.
     async fn replace(&self, found: &ConfigDocument, members: Document, now_ms: i64) -> StoreResult<bool> {
         let config = &found.config;
-        let mut filter = Document::new();
-        for name in ["_id", "status", "version", "updated_at", "deleted_at"] {
-            // A member that is missing is found by null.
-            filter.insert(name, found.stored.get(name).cloned().unwrap_or(Bson::Null));
-        }
-        if let Some(webhook) = found.stored.get_document("value").ok().and_then(|value| value.get("webhook"))
-        {
-            filter.insert("value.webhook", webhook.clone());
-        }
         let mut set = members;
         set.insert("version", number(config.version.saturating_add(1)));
         // A clock that is behind makes no change that looks older than what it replaces.
         set.insert("updated_at", DateTime::from_millis(now_ms.max(config.updated_at_ms)));
         let configs = self.link.configs().await?;
-        let written = bounded(CALL, configs.update_one(filter, doc! { "$set": set })).await?;
+        let written =
+            bounded(CALL, configs.update_one(as_it_was(&found.stored), doc! { "$set": set })).await?;
         Ok(written.matched_count > 0)
     }
 
@@ -114,6 +106,19 @@ impl Store {
     }
 }
 
+/// What finds a document only while it is as it was read.
+fn as_it_was(stored: &Document) -> Document {
+    let mut filter = Document::new();
+    for name in ["_id", "status", "version", "updated_at", "deleted_at"] {
+        // A member that is missing is found by null.
+        filter.insert(name, stored.get(name).cloned().unwrap_or(Bson::Null));
+    }
+    if let Some(webhook) = stored.get_document("value").ok().and_then(|value| value.get("webhook")) {
+        filter.insert("value.webhook", webhook.clone());
+    }
+    filter
+}
+
 /// As the platform writes numbers: small where it can be.
 fn number(number: i64) -> Bson {
     i32::try_from(number).map_or(Bson::Int64(number), Bson::Int32)
@@ -121,4 +126,24 @@ fn number(number: i64) -> Bson {
 
 fn busy(client: &ClientId) -> StoreError {
     StoreError::Unavailable(format!("the config of {client} is being changed by others"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_is_found_only_while_it_is_as_it_was() {
+        let stored = doc! {
+            "_id": "d", "key": "CQRS", "eid": "a", "status": "ACTIVE", "version": 3_i64, "owner": "o",
+            "value": { "webhook": "http://a.test", "timeout_ms": 5 },
+        };
+        let filter = doc! {
+            "_id": "d", "status": "ACTIVE", "version": 3_i64, "updated_at": null, "deleted_at": null,
+            "value.webhook": "http://a.test",
+        };
+        assert_eq!(as_it_was(&stored), filter);
+        assert_eq!(as_it_was(&doc! { "_id": 1, "value": null }).len(), 5);
+        assert_eq!((number(7), number(1 << 40)), (Bson::Int32(7), Bson::Int64(1 << 40)));
+    }
 }

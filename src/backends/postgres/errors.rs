@@ -36,14 +36,14 @@ impl JobError {
 
     /// Whether one of several batches may have caused it, so that the others would be written without that one.
     pub(super) fn may_be_of_the_data(&self) -> bool {
-        use DatabaseErrorKind::{ClosedConnection, ReadOnlyTransaction, SerializationFailure, UnableToSendCommand};
+        use DatabaseErrorKind::{
+            ClosedConnection, ReadOnlyTransaction, SerializationFailure, UnableToSendCommand,
+        };
         match self {
-            Self::Database(Error::DatabaseError(kind, _)) => {
-                !matches!(
-                    kind,
-                    ClosedConnection | ReadOnlyTransaction | SerializationFailure | UnableToSendCommand
-                )
-            }
+            Self::Database(Error::DatabaseError(kind, _)) => !matches!(
+                kind,
+                ClosedConnection | ReadOnlyTransaction | SerializationFailure | UnableToSendCommand
+            ),
             Self::Database(Error::SerializationError(_)) => true,
             _ => false,
         }
@@ -56,7 +56,8 @@ impl From<JobError> for StoreError {
     /// waits: a change that is tried again is not lost.
     fn from(error: JobError) -> Self {
         use DatabaseErrorKind::{
-            CheckViolation, ExclusionViolation, ForeignKeyViolation, NotNullViolation, RestrictViolation, UniqueViolation,
+            CheckViolation, ExclusionViolation, ForeignKeyViolation, NotNullViolation, RestrictViolation,
+            UniqueViolation,
         };
         let error = match error {
             JobError::Store(error) => return error,

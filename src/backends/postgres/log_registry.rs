@@ -110,7 +110,10 @@ impl LogRegistry for PgLogRegistry {
         Box::pin(self.database.run(|connection| {
             Box::pin(async move {
                 let inserted = diesel::insert_into(source_groups::table)
-                    .values((source_groups::name.eq(&group), source_groups::seen_at_ms.eq(sql::<BigInt>(NOW_MS))))
+                    .values((
+                        source_groups::name.eq(&group),
+                        source_groups::seen_at_ms.eq(sql::<BigInt>(NOW_MS)),
+                    ))
                     .on_conflict_do_nothing()
                     .execute(connection)
                     .await?;

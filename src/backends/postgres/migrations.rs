@@ -15,7 +15,8 @@ use super::options::OpenError;
 const MIGRATIONS: EmbeddedMigrations = embed_migrations!("migrations/postgres");
 
 /// Another replica may be at it: its statements may take long on large tables.
-const PATIENCE: &str = "SET statement_timeout = 0; SET lock_timeout = '120s'; SET idle_in_transaction_session_timeout = 0";
+const PATIENCE: &str =
+    "SET statement_timeout = 0; SET lock_timeout = '120s'; SET idle_in_transaction_session_timeout = 0";
 
 #[derive(diesel::QueryableByName)]
 struct Exists {
@@ -48,10 +49,11 @@ async fn prepare(connection: &mut AsyncPgConnection, schema: &str) -> diesel::Qu
         .bind::<BigInt, _>(lock_number(schema))
         .execute(connection)
         .await?;
-    let exists: Exists = diesel::sql_query("SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1) AS found")
-        .bind::<Text, _>(schema)
-        .get_result(connection)
-        .await?;
+    let exists: Exists =
+        diesel::sql_query("SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1) AS found")
+            .bind::<Text, _>(schema)
+            .get_result(connection)
+            .await?;
     if !exists.found {
         connection.batch_execute(&format!("CREATE SCHEMA \"{schema}\"")).await?;
     }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::{MAX_ID_BYTES, Redis};
-use crate::domain::config::ClientId;
+use crate::domain::config::{ClientId, Secret};
 
 const DOCUMENT_SECONDS: u64 = 10 * 60;
 const NONE_SECONDS: u64 = 60;
@@ -45,7 +45,7 @@ pub struct ConfigCopy {
     /// Its version; 0 when there is none.
     pub version: i64,
     /// The document in extended JSON, secrets in it; `None`: there was none.
-    pub document: Option<String>,
+    pub document: Option<Secret>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -60,7 +60,12 @@ struct Stored<'a> {
 impl ConfigCopy {
     /// `None`: too large.
     fn write(&self) -> Option<String> {
-        let document = self.document.as_deref().map(serde_json::from_str).transpose().ok()?;
+        let document = self
+            .document
+            .as_ref()
+            .map(|document| serde_json::from_str(document.expose()))
+            .transpose()
+            .ok()?;
         let stored = Stored {
             read_at: self.read_at_ms,
             updated_at: self.updated_at_ms,
@@ -76,7 +81,7 @@ impl ConfigCopy {
             read_at_ms: stored.read_at,
             updated_at_ms: stored.updated_at,
             version: stored.version,
-            document: stored.document.map(|document| document.get().to_owned()),
+            document: stored.document.map(|document| Secret::new(document.get())),
         })
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, FromRedisValue, Pipeline, RedisError, RedisResult};
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::time::timeout;
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
@@ -21,13 +21,12 @@ pub(super) struct Away(pub(super) String);
 /// The connection, when there is one.
 pub(super) struct Link {
     current: watch::Sender<Result<MultiplexedConnection, Away>>,
-    broken: Notify,
 }
 
 impl Link {
     pub(super) fn new() -> Self {
         let current = watch::Sender::new(Err(Away("not connected yet".to_owned())));
-        Self { current, broken: Notify::new() }
+        Self { current }
     }
 
     /// Runs a command; at once an error while there is no connection.
@@ -54,7 +53,6 @@ impl Link {
             Ok(Err(err)) => Away(err.to_string()),
             Err(_) => Away("no answer in time".to_owned()),
         };
-        self.broken.notify_one();
         self.current.send_if_modified(|current| {
             let was_there = current.is_ok();
             if was_there {
@@ -120,11 +118,9 @@ async fn connect(client: &Client) -> RedisResult<MultiplexedConnection> {
 }
 
 async fn until_broken(link: &Link) {
-    loop {
-        if timeout(ASK_EVERY, link.broken.notified()).await.is_ok() && link.current.borrow().is_err() {
-            return;
-        }
-        // A failure leads back here by `broken`.
+    let mut current = link.current.subscribe();
+    while timeout(ASK_EVERY, current.wait_for(Result::is_err)).await.is_err() {
+        // What comes of it stands in `current`.
         let _ = link.query::<()>(&redis::cmd("PING")).await;
     }
 }

@@ -16,6 +16,7 @@
 mod config_copies;
 mod link;
 mod notices;
+mod probe;
 mod state_copies;
 
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 pub use self::config_copies::ConfigCopy;
+pub use self::probe::probe;
 pub use self::state_copies::StateCopies;
 
 use self::link::Link;

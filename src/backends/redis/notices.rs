@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn a_client_waits_once_and_too_many_are_all() {
         let queue = NoticeQueue::default();
-        let mut next = || queue.next().now_or_never();
+        let next = || queue.next().now_or_never();
         for client in ["b", "a", "b"] {
             queue.push(ClientId::new(client));
         }

@@ -13,6 +13,7 @@ use dispatcher::domain::config::{ClientConfig, ClientId, Status};
 use dispatcher::domain::transfer::SourcePosition;
 use dispatcher::metrics::Metrics;
 use dispatcher::ports::client_configs::{ClientConfigs, ConfigHint, Put, StoredConfig};
+use dispatcher::ports::clock::SystemClock;
 use dispatcher::ports::event_log::{
     BatchLimits, DeadLetter, EventLog, IngestWork, Lag, NewRecord, SourceConsumer, TransferConsumer,
 };
@@ -170,7 +171,7 @@ fn run(book: &Book) {
         let (configs, changes, counters) =
             (store.clone(), actix::Actor::start(Nobody).recipient(), metrics.clone());
         let config_cache = supervise(&kit, &arbiters.pick(0), "config-cache", "", move |cell| {
-            ConfigCacheActor::new(cell, configs, writer, changes, counters)
+            ConfigCacheActor::new(cell, configs, writer, changes, Arc::new(SystemClock), counters)
         });
         let stop = CancellationToken::new();
         let stage = SourceStage {
@@ -183,6 +184,7 @@ fn run(book: &Book) {
             configs: store,
             table,
             config_cache: config_cache.addr,
+            clock: Arc::new(SystemClock),
             metrics,
             lag: LagProbe::default(),
             stop: stop.clone(),

@@ -43,7 +43,12 @@ impl Cluster {
         let store = Handle::Shared;
         Self::on(
             test,
-            [store(services::kafka()), store(services::redis()), store(services::mongo()), store(services::postgres())],
+            [
+                store(services::kafka()),
+                store(services::redis()),
+                store(services::mongo()),
+                store(services::postgres()),
+            ],
         )
     }
 

@@ -34,7 +34,8 @@ fn message(outgoing: &Outgoing, headers: OwnedHeaders) -> OwnedMessage {
 #[test]
 fn a_transfer_comes_back_as_it_was() {
     let long = format!("nul\u{0}:{}", "é:".repeat(1_000));
-    for (client, id) in [("a", "1"), ("a:b", "c:d"), ("a", "b:c:d"), ("nul \u{0} é", long.as_str()), ("", "")] {
+    for (client, id) in [("a", "1"), ("a:b", "c:d"), ("a", "b:c:d"), ("nul \u{0} é", long.as_str()), ("", "")]
+    {
         let transfer = transfer(client, id);
         let outgoing = encode(&transfer, &"t".into(), 12);
         let found = decode(&message(&outgoing, outgoing.headers.clone()), 7).unwrap();

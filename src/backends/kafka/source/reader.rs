@@ -6,11 +6,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 use rdkafka::message::{BorrowedMessage, Headers, Message};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
-use rdkafka::ClientConfig;
 use tokio_util::sync::CancellationToken;
 
 use super::super::errors::store_error;
@@ -216,11 +216,12 @@ impl Running {
             self.assigning = Some(list);
             return;
         }
-        let taken = offsets::begins(&self.consumer, &partitions_of(&list), REQUEST_TIMEOUT).and_then(|begins| {
-            let from = begins.iter().map(|(partition, begin)| (partition, Offset::Offset(begin.from)));
-            member::take(&self.consumer, &list_of(from)?).map_err(store_error)?;
-            Ok(begins)
-        });
+        let taken =
+            offsets::begins(&self.consumer, &partitions_of(&list), REQUEST_TIMEOUT).and_then(|begins| {
+                let from = begins.iter().map(|(partition, begin)| (partition, Offset::Offset(begin.from)));
+                member::take(&self.consumer, &list_of(from)?).map_err(store_error)?;
+                Ok(begins)
+            });
         match taken {
             Ok(begins) => self.began(&begins),
             Err(err) => {
@@ -251,9 +252,10 @@ impl Running {
         }
         let next = self.positions();
         let partitions: Vec<Partition> = next.keys().cloned().collect();
-        let mended = offsets::resume(&self.consumer, &partitions, &next, REQUEST_TIMEOUT).and_then(|begins| {
-            self.read_from(&begins.into_iter().filter(|(_, begin)| begin.gap.is_some()).collect())
-        });
+        let mended =
+            offsets::resume(&self.consumer, &partitions, &next, REQUEST_TIMEOUT).and_then(|begins| {
+                self.read_from(&begins.into_iter().filter(|(_, begin)| begin.gap.is_some()).collect())
+            });
         match mended {
             Ok(()) => self.out_of_range = false,
             Err(err) => {

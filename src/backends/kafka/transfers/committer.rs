@@ -120,8 +120,7 @@ impl Committing {
         let offsets = self.shared.lock().places.check(offsets)?;
         let partitions: BTreeMap<Partition, i64> =
             offsets.iter().map(|(partition, next)| (self.partition(*partition), *next)).collect();
-        let list =
-            list_of(partitions.iter().map(|(partition, next)| (partition, Offset::Offset(*next))))?;
+        let list = list_of(partitions.iter().map(|(partition, next)| (partition, Offset::Offset(*next))))?;
         let sent_ms = self.clock.boot_ms();
         consumer.commit(&list, CommitMode::Sync).map_err(store_error)?;
         self.shared.permission.extend(sent_ms.saturating_add(self.proof_ms));

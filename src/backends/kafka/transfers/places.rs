@@ -129,7 +129,9 @@ impl Places {
             };
             let end = place.in_hand.back().map_or(place.committed, |(offset, _)| offset + 1);
             if *next > end {
-                return Err(StoreError::Refused(format!("partition {partition} has no offset {next} to commit")));
+                return Err(StoreError::Refused(format!(
+                    "partition {partition} has no offset {next} to commit"
+                )));
             }
             checked.insert(*partition, place.committed.max(*next));
         }
@@ -170,7 +172,9 @@ impl Places {
 mod tests {
     use super::*;
     use crate::domain::config::ClientId;
-    use crate::domain::transfer::{DocumentHash, EventId, NewTransfer, Sequence, SourcePosition, TransferKind};
+    use crate::domain::transfer::{
+        DocumentHash, EventId, NewTransfer, Sequence, SourcePosition, TransferKind,
+    };
 
     fn batch(partition: u32, offsets: &[i64]) -> Vec<Read> {
         let read = |offset: &i64| {

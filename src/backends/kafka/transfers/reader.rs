@@ -202,7 +202,8 @@ impl Running {
     fn assign(&mut self, list: TopicPartitionList) {
         match self.take(&list) {
             Ok(begins) => {
-                let committed = begins.iter().map(|(partition, begin)| (number(partition), begin.from)).collect();
+                let committed =
+                    begins.iter().map(|(partition, begin)| (number(partition), begin.from)).collect();
                 self.shared.lock().places.assign(committed);
                 self.shared.changed.notify_waiters();
                 self.committer.prove();
@@ -233,7 +234,8 @@ impl Running {
     /// Gives a partition a queue of its own, before anything of it comes.
     fn open(&mut self, partition: &Partition) -> StoreResult<()> {
         let queue = self.consumer.split_partition_queue(&partition.0, partition.1);
-        let mut records = queue.ok_or_else(|| StoreError::Unavailable("a partition is not known yet".to_owned()))?;
+        let mut records =
+            queue.ok_or_else(|| StoreError::Unavailable("a partition is not known yet".to_owned()))?;
         let reader = thread::current();
         records.set_nonempty_callback(move || reader.unpark());
         let queue = Queue { records, filling: Filling::new(self.limits), stuck: false };
@@ -249,8 +251,7 @@ impl Running {
         let partitions: BTreeSet<u32> =
             partitions_of(&list).iter().map(number).filter(|partition| all.contains_key(partition)).collect();
         let left = Arc::new(AtomicBool::new(false));
-        let leaving =
-            Leaving { list, partitions, left: Arc::clone(&left), until: Instant::now() + LEAVING };
+        let leaving = Leaving { list, partitions, left: Arc::clone(&left), until: Instant::now() + LEAVING };
         if leaving.partitions.is_empty() {
             return self.let_go(&leaving);
         }
@@ -274,7 +275,10 @@ impl Running {
         });
         let Some(leaving) = done else { return false };
         if !leaving.left.load(Ordering::Acquire) {
-            log::warn!("revoked partitions are let go although they are in use partitions={:?}", leaving.partitions);
+            log::warn!(
+                "revoked partitions are let go although they are in use partitions={:?}",
+                leaving.partitions
+            );
         }
         self.let_go(&leaving);
         true

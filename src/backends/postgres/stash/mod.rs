@@ -45,8 +45,7 @@ impl Stash for PgStash {
 
     fn apply(&self, batches: Vec<StashBatch>) -> BoxFuture<'_, StoreResult<Vec<StoreResult<()>>>> {
         Box::pin(
-            self.database
-                .run(|connection| Box::pin(async move { apply::apply(connection, &batches).await })),
+            self.database.run(|connection| Box::pin(async move { apply::apply(connection, &batches).await })),
         )
     }
 
@@ -72,9 +71,9 @@ impl Stash for PgStash {
     ) -> BoxFuture<'a, StoreResult<DrainLease>> {
         let client = client.clone();
         Box::pin(self.database.transaction(move |connection| {
-            Box::pin(async move {
-                ownership::lease(connection, &client, ownership, held, now_ms, ttl_ms).await
-            })
+            Box::pin(
+                async move { ownership::lease(connection, &client, ownership, held, now_ms, ttl_ms).await },
+            )
         }))
     }
 
@@ -95,9 +94,7 @@ impl Stash for PgStash {
     ) -> BoxFuture<'a, StoreResult<Vec<StashRow>>> {
         let client = client.clone();
         Box::pin(self.database.run(move |connection| {
-            Box::pin(
-                async move { reads::drainable(connection, &client, after, held, limit, bytes).await },
-            )
+            Box::pin(async move { reads::drainable(connection, &client, after, held, limit, bytes).await })
         }))
     }
 
@@ -127,9 +124,7 @@ impl Stash for PgStash {
                 let part = self
                     .database
                     .transaction(move |connection| {
-                        Box::pin(
-                            async move { writes::bury(connection, &client, ownership, &reason).await },
-                        )
+                        Box::pin(async move { writes::bury(connection, &client, ownership, &reason).await })
                     })
                     .await?;
                 buried += part;

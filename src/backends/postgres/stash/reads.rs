@@ -3,8 +3,8 @@
 
 use std::collections::HashSet;
 
-use diesel::{OptionalExtension as _, sql_query};
 use diesel::sql_types::{Array, BigInt, Binary, Nullable, Text};
+use diesel::{OptionalExtension as _, sql_query};
 use diesel_async::{AsyncPgConnection, RunQueryDsl as _};
 
 use super::super::errors::JobResult;
@@ -178,7 +178,5 @@ pub(super) async fn backlog(connection: &mut AsyncPgConnection, client: &ClientI
 /// What waits for every client that has rows.
 pub(super) async fn backlogs(connection: &mut AsyncPgConnection) -> JobResult<Vec<(ClientId, Backlog)>> {
     let rows: Vec<BacklogRow> = sql_query(BACKLOGS).load(connection).await?;
-    rows.into_iter()
-        .map(|mut row| Ok((client_id(std::mem::take(&mut row.client))?, row.read())))
-        .collect()
+    rows.into_iter().map(|mut row| Ok((client_id(std::mem::take(&mut row.client))?, row.read()))).collect()
 }

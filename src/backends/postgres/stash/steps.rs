@@ -105,8 +105,12 @@ mod tests {
 
     /// `i`nsert, `d`elivered, `f`ailed, `x` dead, each with its offset.
     fn batch(client: &str, writes: &str) -> StashBatch {
-        let failure =
-            || RowFailure { class: FailureClass::Payload, reason: "r".into(), status: None, next_attempt_at_ms: 0 };
+        let failure = || RowFailure {
+            class: FailureClass::Payload,
+            reason: "r".into(),
+            status: None,
+            next_attempt_at_ms: 0,
+        };
         let write = |word: &str| {
             let transfer = transfer(client, word[1..].parse().unwrap());
             let event_id = transfer.event_id.clone();
@@ -138,7 +142,10 @@ mod tests {
 
     #[test]
     fn writes_of_many_clients_are_few_steps() {
-        assert_eq!(shape(&[batch("a", "i1 i2 f1"), batch("b", "i1 f1"), batch("c", "f7 i8")]), ["i3", "f3", "i1"]);
+        assert_eq!(
+            shape(&[batch("a", "i1 i2 f1"), batch("b", "i1 f1"), batch("c", "f7 i8")]),
+            ["i3", "f3", "i1"]
+        );
         assert_eq!(shape(&[batch("a", "d1 d2"), batch("b", "d1"), batch("a", "d3")]), ["d4"]);
     }
 

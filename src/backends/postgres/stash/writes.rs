@@ -80,8 +80,10 @@ async fn insert(connection: &mut AsyncPgConnection, rows: &[&NewRow]) -> JobResu
     fn failures<'a, T>(rows: &[&'a NewRow], value: impl Fn(&'a RowFailure) -> T) -> Vec<Option<T>> {
         column(rows, |row| row.failure.as_ref().map(&value))
     }
-    let clients: Vec<&[u8]> = rows.iter().map(|row| key(row.transfer.client.as_str())).collect::<StoreResult<_>>()?;
-    let events: Vec<&[u8]> = rows.iter().map(|row| key(row.transfer.event_id.as_str())).collect::<StoreResult<_>>()?;
+    let clients: Vec<&[u8]> =
+        rows.iter().map(|row| key(row.transfer.client.as_str())).collect::<StoreResult<_>>()?;
+    let events: Vec<&[u8]> =
+        rows.iter().map(|row| key(row.transfer.event_id.as_str())).collect::<StoreResult<_>>()?;
     sql_query(INSERT)
         .bind::<Array<Binary>, _>(clients)
         .bind::<Array<Binary>, _>(events)
@@ -169,7 +171,9 @@ async fn failed(connection: &mut AsyncPgConnection, attempts: &[Attempt<'_>]) ->
         .bind::<Array<BigInt>, _>(column(attempts, |attempt| attempt.failure.next_attempt_at_ms))
         .bind::<Array<Text>, _>(column(attempts, |attempt| attempt.failure.class.as_str()))
         .bind::<Array<Binary>, _>(column(attempts, |attempt| attempt.failure.reason.as_bytes()))
-        .bind::<Array<Nullable<Integer>>, _>(column(attempts, |attempt| attempt.failure.status.map(i32::from)))
+        .bind::<Array<Nullable<Integer>>, _>(column(attempts, |attempt| {
+            attempt.failure.status.map(i32::from)
+        }))
         .execute(connection)
         .await?;
     Ok(())

@@ -1,0 +1,48 @@
+//! By what a request must still be allowed at the moment it goes out: whoever was stopped for a while may have lost everything.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::DeliveryServices;
+use crate::ports::stash::{DrainLease, Ownership};
+
+/// How soon it is looked again whether requests may go out. Only while something waits for it.
+pub(super) const ASK_AGAIN: Duration = Duration::from_millis(250);
+
+/// A drain lease, with its end by the clock that nobody sets back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct HeldLease {
+    pub(super) lease: DrainLease,
+    pub(super) until_boot_ms: i64,
+}
+
+/// The permission of one request.
+pub(super) struct Permission {
+    services: Arc<DeliveryServices>,
+    ownership: Ownership,
+    /// Of a row: the end of the lease under which it was read.
+    until_boot_ms: i64,
+}
+
+impl Permission {
+    /// To send a change as it came.
+    pub(super) fn of_change(services: Arc<DeliveryServices>, ownership: Ownership) -> Self {
+        Self { services, ownership, until_boot_ms: i64::MAX }
+    }
+
+    /// To send a row under this lease.
+    pub(super) fn of_row(
+        services: Arc<DeliveryServices>,
+        ownership: Ownership,
+        lease: Option<HeldLease>,
+    ) -> Self {
+        let until_boot_ms = lease.map_or(i64::MIN, |held| held.until_boot_ms);
+        Self { services, ownership, until_boot_ms }
+    }
+
+    /// Whether the request may start now.
+    pub(super) fn holds(&self) -> bool {
+        let now_boot_ms = self.services.clock.boot_ms();
+        now_boot_ms < self.until_boot_ms && self.services.windows.may_send(self.ownership, now_boot_ms)
+    }
+}
