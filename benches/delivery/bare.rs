@@ -105,11 +105,13 @@ async fn send(webhooks: Vec<String>, documents: std::ops::Range<u64>, time: Dura
         async move {
             let mut change =
                 Change { document, version: 1, clients: [document % CLIENTS, (document + 1) % CLIENTS] };
-            while Instant::now() < end {
+            loop {
                 post(client, webhook, writer, change).await?;
                 change.version += 1;
+                if Instant::now() >= end {
+                    return anyhow::Ok(());
+                }
             }
-            anyhow::Ok(())
         }
     });
     try_join_all(loops).await?;

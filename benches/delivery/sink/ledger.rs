@@ -77,18 +77,24 @@ impl Ledger {
             return;
         };
         let line = self.lines.entry((arrival.client, arrival.document)).or_default();
-        let known = line.len() as u64;
-        if line.last().is_none_or(|last| arrival.sequence > *last) {
+        let (known, last) = (line.len() as u64, line.last().copied());
+        if last.is_none_or(|last| arrival.sequence > last) {
             line.push(arrival.sequence);
             if arrival.version == known + 1 {
                 self.first_arrival(&arrival);
             } else {
-                self.fault(format!("version {} after version {known}: {path} {sequence}", arrival.version));
+                self.fault(format!(
+                    "version {} under {sequence} after version {known} under {last:?}: {path} {:x}",
+                    arrival.version, arrival.document
+                ));
             }
         } else if line.binary_search(&arrival.sequence).is_ok_and(|at| at as u64 + 1 == arrival.version) {
             self.report.repeats += 1;
         } else {
-            self.fault(format!("goes back: {path} version {} sequence {sequence}", arrival.version));
+            self.fault(format!(
+                "version {} under {sequence} after {last:?}: {path} {:x}",
+                arrival.version, arrival.document
+            ));
         }
     }
 
