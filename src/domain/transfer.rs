@@ -258,6 +258,23 @@ mod tests {
     }
 
     #[test]
+    fn partitions_equal_the_java_client() {
+        let table = include_str!("../../tests/fixtures/partitions.tsv");
+        let rows = table.lines().filter(|line| !line.starts_with('#'));
+        let checked = rows.map(|row| {
+            let cells: Vec<&str> = row.split('\t').collect();
+            let key: String = serde_json::from_str(cells[0]).unwrap();
+            assert_eq!(murmur2(key.as_bytes()) as i32, cells[1].parse::<i32>().unwrap(), "{key}");
+            for (partitions, expected) in [(7, cells[2]), (12, cells[3])] {
+                let partition = partition_of(&ClientId::new(&key), partitions);
+                assert_eq!(partition, expected.parse::<u32>().unwrap(), "{key} of {partitions}");
+            }
+        });
+        assert!(checked.count() > 10);
+        assert_eq!(murmur2(b"\xff\x80\x00\xfe\x81") as i32, 1_700_763_136);
+    }
+
+    #[test]
     fn an_event_id_is_stable_and_of_its_client() {
         let position = SourcePosition { topic: "mongo.wnx-identity.users".into(), partition: 3, offset: 42 };
         let a = EventId::derive(&position, 1_767_225_600_000, &ClientId::new("a"));

@@ -15,6 +15,7 @@ impl Settings {
             brokers: self.kafka.bootstrap_servers().unwrap_or_default(),
             options: self.kafka.options.clone(),
             source_prefix: self.source.prefix.clone(),
+            events_topic: self.kafka.events_topic.clone(),
             transfer_topic: self.kafka.transfer_topic.clone(),
             dead_topic: self.kafka.dead_topic.clone(),
             start: match self.kafka.start {
@@ -70,7 +71,7 @@ impl Settings {
             user: postgres.user.clone(),
             password: postgres.password.clone(),
             prefix: postgres.prefix.clone(),
-            pool_size: postgres.pool_size as usize,
+            pool_size: postgres.pool_size,
             tls: match postgres.sslmode {
                 SslMode::Disable => TlsMode::Disable,
                 SslMode::Prefer => TlsMode::Prefer,

@@ -11,7 +11,8 @@ use dispatcher::ports::event_log::{
     BatchLimits, DeadLetter, IngestWork, Lag, NewRecord, SourceConsumer, TransferConsumer, TransferEvent,
 };
 
-use crate::fixture::{Backend, Stores, new_transfer, soon, waits};
+use crate::fixture::{new_transfer, soon};
+use crate::log_backend::{LogBackend, OpenLog};
 
 const LIMITS: BatchLimits = BatchLimits { records: 100, bytes: 1 << 20 };
 
@@ -37,8 +38,9 @@ fn after(records: &[SourceRecord]) -> BTreeMap<(Arc<str>, i32), i64> {
     records.iter().map(next).collect()
 }
 
-async fn append(stores: &Stores, topic: &str, values: &[&str]) {
-    let records = values.iter().map(|value| record(topic, value)).collect();
+async fn append(stores: &OpenLog, collection: &str, values: &[&str]) {
+    let topic = stores.topic(collection);
+    let records = values.iter().map(|value| record(&topic, value)).collect();
     stores.log.append(records).await.unwrap();
 }
 
@@ -52,16 +54,16 @@ async fn read(consumer: &dyn SourceConsumer, count: usize) -> Vec<SourceRecord> 
 }
 
 /// Writes transfers as the work on one source record.
-async fn ingest(stores: &Stores, transfers: Vec<NewTransfer>) {
-    append(stores, "mongo.db.coll", &["x"]).await;
-    let consumer = stores.log.source("ingest", LIMITS).await.unwrap();
+async fn ingest(stores: &OpenLog, transfers: Vec<NewTransfer>) {
+    append(stores, "coll", &["x"]).await;
+    let consumer = stores.log.source(&stores.group("ingest"), LIMITS).await.unwrap();
     let records = read(&*consumer, 1).await;
     let offsets = after(&records);
     consumer.commit(IngestWork { transfers, offsets, ..IngestWork::default() }).await.unwrap();
 }
 
-async fn open(stores: &Stores, group: &str) -> Arc<dyn TransferConsumer> {
-    let consumer = stores.log.transfers(group, LIMITS).await.unwrap();
+async fn open(stores: &OpenLog, group: &str) -> Arc<dyn TransferConsumer> {
+    let consumer = stores.log.transfers(&stores.group(group), LIMITS).await.unwrap();
     let TransferEvent::Assigned(partitions) = soon(consumer.next()).await.unwrap() else {
         panic!("a batch before the partitions");
     };
@@ -86,13 +88,13 @@ async fn read_transfers(consumer: &dyn TransferConsumer, count: usize) -> Vec<Ar
     all
 }
 
-pub(crate) async fn appended_records_come_back_in_order(backend: &impl Backend) {
+pub(crate) async fn appended_records_come_back_in_order(backend: &impl LogBackend) {
     let stores = backend.open().await;
     let headers = vec![("h".to_owned(), Bytes::from_static(b"\x00\xff")), ("h".to_owned(), Bytes::new())];
-    let odd = NewRecord { topic: "mongo.db.coll".into(), key: None, value: None, headers };
-    let positions = stores.log.append(vec![record("mongo.db.coll", "1"), odd.clone()]).await.unwrap();
-    append(&stores, "mongo.db.coll", &["3"]).await;
-    let consumer = stores.log.source("g", LIMITS).await.unwrap();
+    let odd = NewRecord { topic: stores.topic("coll").into(), key: None, value: None, headers };
+    let positions = stores.log.append(vec![record(&stores.topic("coll"), "1"), odd.clone()]).await.unwrap();
+    append(&stores, "coll", &["3"]).await;
+    let consumer = stores.log.source(&stores.group("g"), LIMITS).await.unwrap();
     let records = read(&*consumer, 3).await;
     assert_eq!(records[0].position, positions[0]);
     assert_eq!(records[1].position, positions[1]);
@@ -102,53 +104,58 @@ pub(crate) async fn appended_records_come_back_in_order(backend: &impl Backend) 
     assert!(records[0].timestamp_ms > 1_700_000_000_000);
 }
 
-pub(crate) async fn nothing_is_appended_of_an_empty_list(backend: &impl Backend) {
+pub(crate) async fn nothing_is_appended_of_an_empty_list(backend: &impl LogBackend) {
     let stores = backend.open().await;
     assert_eq!(stores.log.append(Vec::new()).await.unwrap(), []);
-    let consumer = stores.log.source("g", LIMITS).await.unwrap();
-    assert!(waits(consumer.next()).await);
+    let consumer = stores.log.source(&stores.group("g"), LIMITS).await.unwrap();
+    assert!(stores.waits(consumer.next()).await);
 }
 
-pub(crate) async fn a_batch_keeps_its_limits(backend: &impl Backend) {
+pub(crate) async fn a_batch_keeps_its_limits(backend: &impl LogBackend) {
     let stores = backend.open().await;
     let large = "x".repeat(100_000);
-    append(&stores, "mongo.db.coll", &["1", "2", "3", &large, &large, "6"]).await;
+    append(&stores, "coll", &["1", "2", "3", &large, &large, "6"]).await;
     let two = BatchLimits { records: 2, bytes: 1 << 20 };
-    let consumer = stores.log.source("g", two).await.unwrap();
-    for _ in 0..3 {
-        assert_eq!(soon(consumer.next()).await.unwrap().len(), 2);
+    let consumer = stores.log.source(&stores.group("g"), two).await.unwrap();
+    let mut seen = 0;
+    while seen < 6 {
+        let batch = soon(consumer.next()).await.unwrap();
+        assert!(batch.len() <= 2);
+        seen += batch.len();
     }
     let small = BatchLimits { records: 100, bytes: 50_000 };
-    let consumer = stores.log.source("h", small).await.unwrap();
-    let mut sizes = Vec::new();
-    while sizes.iter().sum::<usize>() < 6 {
-        sizes.push(soon(consumer.next()).await.unwrap().len());
+    let consumer = stores.log.source(&stores.group("h"), small).await.unwrap();
+    let mut seen = Vec::new();
+    while seen.len() < 6 {
+        let batch = soon(consumer.next()).await.unwrap();
+        assert!(batch.len() == 1 || batch.iter().all(|record| record.value.as_ref().unwrap().len() < 50_000));
+        seen.extend(batch);
     }
-    assert_eq!(sizes, [3, 1, 1, 1]);
+    assert_eq!(values(&seen), ["1", "2", "3", &large, &large, "6"]);
 }
 
-pub(crate) async fn a_consumer_waits_for_what_comes(backend: &impl Backend) {
+pub(crate) async fn a_consumer_waits_for_what_comes(backend: &impl LogBackend) {
     let stores = backend.open().await;
-    let consumer = stores.log.source("g", LIMITS).await.unwrap();
-    let (records, ()) = tokio::join!(soon(consumer.next()), append(&stores, "mongo.db.coll", &["1"]));
+    let consumer = stores.log.source(&stores.group("g"), LIMITS).await.unwrap();
+    let (records, ()) = tokio::join!(soon(consumer.next()), append(&stores, "coll", &["1"]));
     assert_eq!(values(&records.unwrap()), ["1"]);
     let transfers = open(&stores, "t").await;
     let (found, ()) = tokio::join!(batch(&*transfers), ingest(&stores, vec![new_transfer("a", "d", 1)]));
     assert_eq!(found.1[0].content, new_transfer("a", "d", 1));
 }
 
-pub(crate) async fn a_dropped_next_loses_nothing(backend: &impl Backend) {
+pub(crate) async fn a_dropped_next_loses_nothing(backend: &impl LogBackend) {
     let stores = backend.open().await;
     let values_in: Vec<String> = (0..40).map(|number| number.to_string()).collect();
     let one = BatchLimits { records: 1, bytes: 1 << 20 };
-    append(&stores, "mongo.db.coll", &values_in.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    append(&stores, "coll", &values_in.iter().map(String::as_str).collect::<Vec<_>>()).await;
     let transfers = (0..40).map(|change| new_transfer("a", "d", change)).collect();
     ingest(&stores, transfers).await;
     stores.close().await;
     // Opened again: the records come from where they are stored.
     let stores = backend.open().await;
-    let source = stores.log.source("g", one).await.unwrap();
-    let log = stores.log.transfers("t", one).await.unwrap();
+    let source = stores.log.source(&stores.group("g"), one).await.unwrap();
+    let log = stores.log.transfers(&stores.group("t"), one).await.unwrap();
     let (mut records, mut changes) = (Vec::new(), Vec::new());
     for round in 0.. {
         // A future is dropped after some polls, now and then before it is ready.
@@ -187,38 +194,45 @@ async fn polled<T>(future: impl Future<Output = T>, polls: usize) -> Option<T> {
     None
 }
 
-pub(crate) async fn rewind_goes_back_to_the_committed_offset(backend: &impl Backend) {
+pub(crate) async fn rewind_goes_back_to_the_committed_offset(backend: &impl LogBackend) {
     let stores = backend.open().await;
-    append(&stores, "mongo.db.a", &["1"]).await;
-    append(&stores, "mongo.db.b", &["2"]).await;
-    append(&stores, "mongo.db.a", &["3"]).await;
-    let consumer = stores.log.source("g", LIMITS).await.unwrap();
+    append(&stores, "a", &["1"]).await;
+    append(&stores, "b", &["2"]).await;
+    append(&stores, "a", &["3"]).await;
+    let consumer = stores.log.source(&stores.group("g"), LIMITS).await.unwrap();
+    // In order within a topic.
+    let sorted = |mut records: Vec<SourceRecord>| {
+        records.sort_by(|a, b| a.position.cmp(&b.position));
+        records
+    };
     let records = read(&*consumer, 3).await;
     consumer.rewind().await.unwrap();
-    assert_eq!(read(&*consumer, 3).await, records);
-    let offsets = after(&records[..2]);
-    consumer.commit(IngestWork { offsets, ..IngestWork::default() }).await.unwrap();
+    assert_eq!(sorted(read(&*consumer, 3).await), sorted(records.clone()));
+    let records = sorted(records);
+    assert_eq!(values(&records), ["1", "3", "2"]);
+    let done = [records[0].clone(), records[2].clone()];
+    consumer.commit(IngestWork { offsets: after(&done), ..IngestWork::default() }).await.unwrap();
     consumer.rewind().await.unwrap();
-    assert_eq!(read(&*consumer, 1).await, records[2..]);
+    assert_eq!(read(&*consumer, 1).await, records[1..2]);
 }
 
-pub(crate) async fn groups_are_independent(backend: &impl Backend) {
+pub(crate) async fn groups_are_independent(backend: &impl LogBackend) {
     let stores = backend.open().await;
-    append(&stores, "mongo.db.coll", &["1", "2"]).await;
-    let one = stores.log.source("one", LIMITS).await.unwrap();
+    append(&stores, "coll", &["1", "2"]).await;
+    let one = stores.log.source(&stores.group("one"), LIMITS).await.unwrap();
     let records = read(&*one, 2).await;
     one.commit(IngestWork { offsets: after(&records), ..IngestWork::default() }).await.unwrap();
-    let two = stores.log.source("two", LIMITS).await.unwrap();
+    let two = stores.log.source(&stores.group("two"), LIMITS).await.unwrap();
     assert_eq!(read(&*two, 2).await, records);
-    let one = stores.log.source("one", LIMITS).await.unwrap();
-    assert!(waits(one.next()).await);
+    let one = stores.log.source(&stores.group("one"), LIMITS).await.unwrap();
+    assert!(stores.waits(one.next()).await);
 }
 
-pub(crate) async fn work_is_written_whole(backend: &impl Backend) {
+pub(crate) async fn work_is_written_whole(backend: &impl LogBackend) {
     let stores = backend.open().await;
-    append(&stores, "mongo.db.coll", &["1"]).await;
+    append(&stores, "coll", &["1"]).await;
     let log = open(&stores, "t").await;
-    let consumer = stores.log.source("g", LIMITS).await.unwrap();
+    let consumer = stores.log.source(&stores.group("g"), LIMITS).await.unwrap();
     let records = read(&*consumer, 1).await;
     let letter = dead_letter(&records[0], true);
     let work = IngestWork {
@@ -228,7 +242,7 @@ pub(crate) async fn work_is_written_whole(backend: &impl Backend) {
     };
     // An offset that does not exist: nothing of the work may stand.
     consumer.commit(work.clone()).await.unwrap_err();
-    assert!(waits(log.next()).await);
+    assert!(stores.waits(log.next()).await);
     assert_eq!(stores.log.dead_letters(0, 10).await.unwrap(), []);
     consumer.rewind().await.unwrap();
     let again = read(&*consumer, 1).await;
@@ -238,11 +252,11 @@ pub(crate) async fn work_is_written_whole(backend: &impl Backend) {
     assert_eq!(stores.log.dead_letters(0, 10).await.unwrap().len(), 1);
 }
 
-pub(crate) async fn a_commit_that_leaves_out_a_record_is_refused(backend: &impl Backend) {
+pub(crate) async fn a_commit_that_leaves_out_a_record_is_refused(backend: &impl LogBackend) {
     let stores = backend.open().await;
-    append(&stores, "mongo.db.a", &["1"]).await;
-    append(&stores, "mongo.db.b", &["2"]).await;
-    let consumer = stores.log.source("g", LIMITS).await.unwrap();
+    append(&stores, "a", &["1"]).await;
+    append(&stores, "b", &["2"]).await;
+    let consumer = stores.log.source(&stores.group("g"), LIMITS).await.unwrap();
     let records = read(&*consumer, 2).await;
     // With one stream for all topics this would pass over the first; with one for each it is a commit of one of them.
     let offsets = after(&records[1..]);
@@ -252,13 +266,13 @@ pub(crate) async fn a_commit_that_leaves_out_a_record_is_refused(backend: &impl 
     assert_eq!(values(&first[..1]), ["1"], "{skipped:?}");
 }
 
-pub(crate) async fn a_second_consumer_cannot_write_the_same_work_again(backend: &impl Backend) {
+pub(crate) async fn a_second_consumer_cannot_write_the_same_work_again(backend: &impl LogBackend) {
     let stores = backend.open().await;
-    append(&stores, "mongo.db.coll", &["1"]).await;
+    append(&stores, "coll", &["1"]).await;
     let log = open(&stores, "t").await;
-    let old = stores.log.source("g", LIMITS).await.unwrap();
+    let old = stores.log.source(&stores.group("g"), LIMITS).await.unwrap();
     let records = read(&*old, 1).await;
-    let new = stores.log.source("g", LIMITS).await.unwrap();
+    let new = stores.log.source(&stores.group("g"), LIMITS).await.unwrap();
     assert_eq!(read(&*new, 1).await, records);
     let work = IngestWork {
         transfers: vec![new_transfer("a", "d", 1)],
@@ -268,10 +282,10 @@ pub(crate) async fn a_second_consumer_cannot_write_the_same_work_again(backend: 
     new.commit(work.clone()).await.unwrap();
     assert!(matches!(old.commit(work).await, Err(StoreError::Fenced(_))));
     assert_eq!(batch(&*log).await.1.len(), 1);
-    assert!(waits(log.next()).await);
+    assert!(stores.waits(log.next()).await);
 }
 
-pub(crate) async fn a_client_has_one_partition_and_its_order(backend: &impl Backend) {
+pub(crate) async fn a_client_has_one_partition_and_its_order(backend: &impl LogBackend) {
     let stores = backend.open().await;
     let clients: Vec<String> = (0..30).map(|number| format!("client-{number}")).collect();
     for round in 0..4 {
@@ -293,7 +307,7 @@ pub(crate) async fn a_client_has_one_partition_and_its_order(backend: &impl Back
     assert!(places.len() > 5, "30 clients on {} partitions", places.len());
 }
 
-pub(crate) async fn a_transfer_comes_back_as_it_was(backend: &impl Backend) {
+pub(crate) async fn a_transfer_comes_back_as_it_was(backend: &impl LogBackend) {
     let stores = backend.open().await;
     let large = Bytes::from(vec![b'x'; 5 << 20]);
     let long = format!("nul\u{0}-{}", "é".repeat(1_500));
@@ -320,7 +334,7 @@ pub(crate) async fn a_transfer_comes_back_as_it_was(backend: &impl Backend) {
     }
 }
 
-pub(crate) async fn transfers_of_all_partitions_get_their_turn(backend: &impl Backend) {
+pub(crate) async fn transfers_of_all_partitions_get_their_turn(backend: &impl LogBackend) {
     let stores = backend.open().await;
     let mut transfers: Vec<_> = (0..50).map(|change| new_transfer("busy", "d", change)).collect();
     let quiet = (0..).map(|number| format!("quiet-{number}")).find(|client| {
@@ -329,24 +343,25 @@ pub(crate) async fn transfers_of_all_partitions_get_their_turn(backend: &impl Ba
     });
     transfers.push(new_transfer(&quiet.unwrap(), "d", 99));
     ingest(&stores, transfers).await;
-    let log = stores.log.transfers("t", BatchLimits { records: 1, bytes: 1 << 20 }).await.unwrap();
+    let log =
+        stores.log.transfers(&stores.group("t"), BatchLimits { records: 1, bytes: 1 << 20 }).await.unwrap();
     let TransferEvent::Assigned(_) = soon(log.next()).await.unwrap() else { panic!("not assigned") };
     let first = read_transfers(&*log, 2).await;
     assert!(first.iter().any(|transfer| transfer.source.offset == 99));
 }
 
-pub(crate) async fn a_paused_partition_waits(backend: &impl Backend) {
+pub(crate) async fn a_paused_partition_waits(backend: &impl LogBackend) {
     let stores = backend.open().await;
     let log = open(&stores, "t").await;
     let partition = partition_of(&crate::fixture::client("a"), stores.log.partitions());
     log.pause(partition);
     ingest(&stores, vec![new_transfer("a", "d", 1)]).await;
-    assert!(waits(log.next()).await);
+    assert!(stores.waits(log.next()).await);
     let (found, ()) = tokio::join!(batch(&*log), async { log.resume(partition) });
     assert_eq!(found.0, partition);
 }
 
-pub(crate) async fn an_uncommitted_transfer_comes_again_after_a_restart(backend: &impl Backend) {
+pub(crate) async fn an_uncommitted_transfer_comes_again_after_a_restart(backend: &impl LogBackend) {
     let stores = backend.open().await;
     ingest(&stores, (0..10).map(|change| new_transfer("a", "d", change)).collect()).await;
     let log = open(&stores, "t").await;
@@ -359,19 +374,19 @@ pub(crate) async fn an_uncommitted_transfer_comes_again_after_a_restart(backend:
     assert_eq!(read_transfers(&*log, 6).await, all[4..]);
 }
 
-pub(crate) async fn an_uncommitted_record_comes_again_after_a_restart(backend: &impl Backend) {
+pub(crate) async fn an_uncommitted_record_comes_again_after_a_restart(backend: &impl LogBackend) {
     let stores = backend.open().await;
-    append(&stores, "mongo.db.coll", &["1", "2", "3"]).await;
-    let consumer = stores.log.source("g", LIMITS).await.unwrap();
+    append(&stores, "coll", &["1", "2", "3"]).await;
+    let consumer = stores.log.source(&stores.group("g"), LIMITS).await.unwrap();
     let records = read(&*consumer, 3).await;
     consumer.commit(IngestWork { offsets: after(&records[..1]), ..IngestWork::default() }).await.unwrap();
     stores.close().await;
     let stores = backend.open().await;
-    let consumer = stores.log.source("g", LIMITS).await.unwrap();
+    let consumer = stores.log.source(&stores.group("g"), LIMITS).await.unwrap();
     assert_eq!(read(&*consumer, 2).await, records[1..]);
 }
 
-pub(crate) async fn a_restart_keeps_shape_and_goes_on_counting(backend: &impl Backend) {
+pub(crate) async fn a_restart_keeps_shape_and_goes_on_counting(backend: &impl LogBackend) {
     let stores = backend.open().await;
     let shape = (stores.log.partitions(), stores.log.incarnation());
     ingest(&stores, vec![new_transfer("a", "d", 1)]).await;
@@ -385,12 +400,12 @@ pub(crate) async fn a_restart_keeps_shape_and_goes_on_counting(backend: &impl Ba
     assert_eq!(all[1].source.offset, 2);
 }
 
-pub(crate) async fn lag_counts_what_is_not_committed(backend: &impl Backend) {
+pub(crate) async fn lag_counts_what_is_not_committed(backend: &impl LogBackend) {
     let stores = backend.open().await;
-    let consumer = stores.log.source("g", LIMITS).await.unwrap();
+    let consumer = stores.log.source(&stores.group("g"), LIMITS).await.unwrap();
     let log = open(&stores, "t").await;
     assert_eq!(consumer.lag().await.unwrap(), Lag::default());
-    append(&stores, "mongo.db.coll", &["1", "2", "3"]).await;
+    append(&stores, "coll", &["1", "2", "3"]).await;
     let records = read(&*consumer, 3).await;
     let lag = consumer.lag().await.unwrap();
     assert_eq!(lag, Lag { records: 3, oldest_ms: Some(records[0].timestamp_ms) });
@@ -423,10 +438,10 @@ fn dead_letter(record: &SourceRecord, kept: bool) -> DeadLetter {
     }
 }
 
-pub(crate) async fn dead_letters_are_kept_with_their_work(backend: &impl Backend) {
+pub(crate) async fn dead_letters_are_kept_with_their_work(backend: &impl LogBackend) {
     let stores = backend.open().await;
-    append(&stores, "mongo.db.coll", &["{", "\u{0}"]).await;
-    let consumer = stores.log.source("g", LIMITS).await.unwrap();
+    append(&stores, "coll", &["{", "\u{0}"]).await;
+    let consumer = stores.log.source(&stores.group("g"), LIMITS).await.unwrap();
     let records = read(&*consumer, 2).await;
     let letters = vec![dead_letter(&records[0], true), dead_letter(&records[1], false)];
     let work =

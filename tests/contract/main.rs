@@ -7,11 +7,18 @@ mod client_states;
 mod clock;
 mod event_log;
 mod fixture;
+#[cfg(feature = "cluster")]
+mod kafka;
 mod locks;
+mod log_backend;
+#[cfg(feature = "cluster")]
+mod log_registry;
 #[cfg(feature = "cluster")]
 mod platform;
 #[cfg(feature = "cluster")]
 mod platform_configs;
+#[cfg(feature = "cluster")]
+mod postgres;
 #[cfg(feature = "cluster")]
 #[path = "../services/mod.rs"]
 mod services;
@@ -101,6 +108,85 @@ mod embedded {
             a_lease_that_was_given_back_cannot_be_renewed,
             an_expired_lease_is_taken_over,
             keys_are_independent,
+        ],
+    );
+}
+
+#[cfg(feature = "cluster")]
+mod on_postgres {
+    use crate::postgres::PostgresBackend;
+
+    contract!(
+        PostgresBackend::new(),
+        stash: [
+            stashing_twice_is_one_row,
+            a_row_comes_back_as_it_was,
+            only_rows_below_the_committed_offset_are_drained,
+            rows_of_an_earlier_log_come_first,
+            drained_pages_follow_each_other,
+            an_old_owner_is_fenced,
+            a_batch_is_all_or_nothing,
+            a_drain_lease_is_of_one_owner,
+            an_owner_takes_its_own_lease_over,
+            a_lease_is_given_back_by_who_holds_it,
+            a_lost_lease_cannot_write,
+            check_tells_what_waits,
+            a_failure_counts_and_frees,
+            a_claim_stays_when_the_row_is_stashed_again,
+            a_delivery_supersedes_older_dead_rows_of_its_document,
+            a_dead_row_is_not_drained,
+            burying_leaves_nothing_pending,
+            a_backlog_is_counted,
+            the_next_attempt_is_the_earliest_that_is_set,
+            a_held_document_is_left_out,
+            rows_outlive_a_restart,
+        ],
+        client_states: [a_state_comes_back, states_outlive_a_restart],
+        locks: [
+            a_lease_is_of_one,
+            tokens_rise_with_each_holder,
+            a_lease_that_was_given_back_cannot_be_renewed,
+            an_expired_lease_is_taken_over,
+            keys_are_independent,
+        ],
+        log_registry: [
+            a_log_is_found_once_it_is_registered,
+            a_log_that_was_made_again_is_another,
+            incarnations_rise_over_all_names,
+            the_quickest_replica_registers,
+            it_tells_what_is_committed,
+            a_group_is_new_once,
+        ],
+    );
+}
+
+#[cfg(feature = "cluster")]
+mod on_kafka {
+    use crate::kafka::KafkaBackend;
+
+    // A second consumer of a group gets nothing as long as the first one has it all: `kafka` has what happens when
+    // partitions change hands.
+    contract!(
+        KafkaBackend::new(),
+        event_log: [
+            appended_records_come_back_in_order,
+            nothing_is_appended_of_an_empty_list,
+            a_batch_keeps_its_limits,
+            a_consumer_waits_for_what_comes,
+            a_dropped_next_loses_nothing,
+            rewind_goes_back_to_the_committed_offset,
+            groups_are_independent,
+            work_is_written_whole,
+            a_commit_that_leaves_out_a_record_is_refused,
+            a_client_has_one_partition_and_its_order,
+            a_transfer_comes_back_as_it_was,
+            transfers_of_all_partitions_get_their_turn,
+            a_paused_partition_waits,
+            an_uncommitted_transfer_comes_again_after_a_restart,
+            an_uncommitted_record_comes_again_after_a_restart,
+            a_restart_keeps_shape_and_goes_on_counting,
+            lag_counts_what_is_not_committed,
+            dead_letters_are_kept_with_their_work,
         ],
     );
 }

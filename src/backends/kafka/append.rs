@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 
 use super::options::REQUEST_TIMEOUT;
 use super::producer::{Outgoing, Transactions};
+use super::sources::SourceTopics;
 use super::topics::{self, Cluster};
 use super::watch::Watch;
 use super::worker::Worker;
@@ -30,6 +31,7 @@ struct Request {
 /// Appends records, many requests in one transaction when they come together.
 pub(super) struct Appender {
     admin: Arc<AdminClient<Watch>>,
+    sources: SourceTopics,
     worker: Worker,
     /// Topics that were seen.
     known: Mutex<HashSet<Arc<str>>>,
@@ -42,10 +44,15 @@ struct Writing {
 }
 
 impl Appender {
-    pub(super) fn new(admin: Arc<AdminClient<Watch>>, transactions: Transactions) -> StoreResult<Self> {
+    pub(super) fn new(
+        admin: Arc<AdminClient<Watch>>,
+        sources: SourceTopics,
+        transactions: Transactions,
+    ) -> StoreResult<Self> {
         let writing = Writing { waiting: Mutex::default(), transactions: Mutex::new(transactions) };
         Ok(Self {
             admin,
+            sources,
             worker: Worker::start("kafka-append")?,
             known: Mutex::default(),
             writing: Arc::new(writing),
@@ -58,6 +65,10 @@ impl Appender {
             return Ok(Vec::new());
         }
         let topics: HashSet<Arc<str>> = records.iter().map(|record| Arc::clone(&record.topic)).collect();
+        if let Some(other) = topics.iter().find(|topic| !self.sources.contains(topic)) {
+            let problem = format!("topic {other} is not read: it is none of {}", self.sources);
+            return Err(StoreError::Refused(problem));
+        }
         self.make(topics.clone()).await?;
         let (answer, answered) = oneshot::channel();
         lock(&self.writing.waiting).push_back(Request { records, answer });

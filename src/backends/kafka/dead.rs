@@ -122,8 +122,7 @@ pub(super) fn page(
     let deadline = Instant::now() + PAGE_TIMEOUT;
     // Only a member may be assigned a partition; this one never joins its group.
     config.set("group.id", "dispatcher-dead-letters");
-    let consumer: BaseConsumer<Member> =
-        config.create_with_context(Member::new(watch)).map_err(store_error)?;
+    let consumer: BaseConsumer<Member> = config.create_with_context(Member::new(watch))?;
     let partition: Partition = (topic.into(), 0);
     let edge = |point| {
         let found = find(&consumer, std::slice::from_ref(&partition), point, PAGE_TIMEOUT)?;
@@ -135,7 +134,7 @@ pub(super) fn page(
     if from >= end || limit == 0 {
         return Ok(letters);
     }
-    consumer.assign(&list_of([(&partition, Offset::Offset(from))])?).map_err(store_error)?;
+    consumer.assign(&list_of([(&partition, Offset::Offset(from))])?)?;
     let (mut next, mut bytes) = (from, 0);
     while next < end && letters.len() < limit && bytes < PAGE_BYTES {
         match consumer.poll(Duration::from_millis(100)) {

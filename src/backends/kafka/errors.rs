@@ -14,12 +14,12 @@ pub enum OpenError {
     #[error("librdkafka does not take {0}")]
     Option(String),
     /// A topic of ours would be read as a source topic.
-    #[error("topic {topic} matches the source topics {prefix}.*: choose another name")]
+    #[error("topic {topic} is one of the source topics, {sources}: choose another name")]
     SourceTopic {
         /// The topic.
         topic: String,
-        /// `DISPATCHER_SOURCE_PREFIX`.
-        prefix: String,
+        /// What is read as source.
+        sources: String,
     },
     /// A topic of ours has another number of partitions than it must have: a client would have two of them.
     #[error("topic {topic} has {found} partitions, but must have {expected}")]
@@ -65,6 +65,12 @@ pub(super) fn open_error(err: KafkaError) -> OpenError {
     match err {
         KafkaError::ClientConfig(_, _, name, _) => OpenError::Option(name),
         err => OpenError::from(store_error(err)),
+    }
+}
+
+impl From<KafkaError> for StoreError {
+    fn from(err: KafkaError) -> Self {
+        store_error(err)
     }
 }
 

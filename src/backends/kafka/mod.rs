@@ -18,16 +18,15 @@ mod member;
 mod offsets;
 mod open;
 mod options;
+mod probe;
 mod producer;
 mod record;
 mod source;
+mod sources;
 mod topics;
 mod transfers;
 mod watch;
 mod worker;
-
-#[cfg(test)]
-mod tests;
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -43,6 +42,7 @@ use self::gaps::Gaps;
 use self::ingest::Destinations;
 use self::member::Member;
 pub use self::options::{KafkaOptions, Start, owned_option};
+pub use self::probe::probe;
 use self::producer::Transactions;
 use self::topics::Cluster;
 use self::watch::Watch;
@@ -97,10 +97,14 @@ impl KafkaEventLog {
         self.watch.stuck().map_or(Ok(()), Err)
     }
 
-    /// Ends all consumers, and waits until they have left their groups: so others get the partitions at once.
+    /// Ends all consumers, and waits until they have left their groups, so that others get the partitions at once; without
+    /// brokers not longer than 15 s.
     pub async fn close(&self) {
+        const LONGEST: Duration = Duration::from_secs(15);
         self.stop.cancel();
-        self.members.closed().await;
+        if tokio::time::timeout(LONGEST, self.members.closed()).await.is_err() {
+            log::warn!("kafka groups were not left in time");
+        }
     }
 
     fn transactions(&self, purpose: &str) -> Transactions {
@@ -120,7 +124,7 @@ impl KafkaEventLog {
         self.begin_group(&group).await?;
         let reader = source::Reader {
             config: self.options.member(&group, PREFETCH_BYTES),
-            subscription: subscription(&self.options.source_prefix),
+            subscription: self.options.sources().subscription(),
             member: self.member(),
             limits,
             destinations: self.destinations.clone(),
@@ -134,9 +138,9 @@ impl KafkaEventLog {
 
     /// Sees to it that a group that was never seen before begins where it should, before it has a member.
     async fn begin_group(&self, group: &str) -> StoreResult<()> {
-        let (admin, prefix) = (Arc::clone(&self.admin), self.options.source_prefix.clone());
+        let admin = Arc::clone(&self.admin);
         let asked = move || Cluster::ask(admin.inner(), options::REQUEST_TIMEOUT);
-        let partitions = source::start::source_partitions(&self.worker.run(asked).await?, &prefix);
+        let partitions = self.worker.run(asked).await?.partitions_of(&self.options.sources());
         // The registry says it once. What comes after it may fail.
         let is_new = self.registry.is_new_group(group).await?;
         let is_new = {
@@ -149,8 +153,7 @@ impl KafkaEventLog {
             true => source::start::begin_group(&config, member, &partitions, start),
             false => source::start::wait_for_beginning(&config, member, &partitions),
         };
-        // A thread of its own: it may wait.
-        Worker::start("kafka-start")?.run(begin).await?;
+        Worker::once("kafka-start", begin).await?;
         self.new_groups.lock().unwrap_or_else(PoisonError::into_inner).remove(group);
         Ok(())
     }
@@ -172,19 +175,6 @@ impl KafkaEventLog {
         };
         Ok(Arc::new(reader.start()?))
     }
-}
-
-/// All topics of the source stream, those that come later too.
-fn subscription(prefix: &str) -> String {
-    let mut pattern = String::from("^");
-    for character in prefix.chars() {
-        if !character.is_ascii_alphanumeric() && character != '_' && character != '-' {
-            pattern.push('\\');
-        }
-        pattern.push(character);
-    }
-    pattern.push_str("\\..*");
-    pattern
 }
 
 impl EventLog for KafkaEventLog {
@@ -227,6 +217,6 @@ impl EventLog for KafkaEventLog {
     fn dead_letters(&self, after: i64, limit: usize) -> BoxFuture<'_, StoreResult<Vec<(i64, DeadLetter)>>> {
         let (config, watch) = (self.options.reader(), self.watch.clone());
         let topic = Arc::clone(&self.destinations.dead);
-        Box::pin(self.worker.run(move || dead::page(config, watch, &topic, after, limit)))
+        Box::pin(Worker::once("kafka-dead", move || dead::page(config, watch, &topic, after, limit)))
     }
 }

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
-use rdkafka::error::RDKafkaErrorCode as Code;
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode as Code};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
 use super::errors::store_error;
@@ -23,23 +24,23 @@ pub(super) fn partitions_of(list: &TopicPartitionList) -> Vec<Partition> {
 /// A list of partitions, each with its offset.
 pub(super) fn list_of<'a>(
     offsets: impl IntoIterator<Item = (&'a Partition, Offset)>,
-) -> StoreResult<TopicPartitionList> {
+) -> KafkaResult<TopicPartitionList> {
     let mut list = TopicPartitionList::new();
     for ((topic, partition), offset) in offsets {
-        list.add_partition_offset(topic, *partition, offset).map_err(store_error)?;
+        list.add_partition_offset(topic, *partition, offset)?;
     }
     Ok(list)
 }
 
 /// The offsets that a list holds; partitions without one are left out.
-fn offsets_of(list: &TopicPartitionList) -> StoreResult<BTreeMap<Partition, i64>> {
+fn offsets_of(list: &TopicPartitionList) -> KafkaResult<BTreeMap<Partition, i64>> {
     let mut offsets = BTreeMap::new();
     for element in list.elements() {
         match element.error() {
             Ok(()) => {}
             // It was deleted just now.
             Err(err) if err.rdkafka_error_code() == Some(Code::UnknownTopicOrPartition) => continue,
-            Err(err) => return Err(store_error(err)),
+            Err(err) => return Err(err),
         }
         if let Offset::Offset(offset) = element.offset() {
             offsets.insert((Arc::from(element.topic()), element.partition()), offset);
@@ -58,8 +59,38 @@ pub(super) fn committed<C: ConsumerContext>(
     if partitions.is_empty() {
         return Ok(BTreeMap::new());
     }
-    let list = list_of(partitions.iter().map(|partition| (partition, Offset::Invalid)))?;
-    offsets_of(&consumer.committed_offsets(list, timeout).map_err(store_error)?)
+    again_until(Instant::now() + timeout, |left| {
+        let list = list_of(partitions.iter().map(|partition| (partition, Offset::Invalid)))?;
+        offsets_of(&consumer.committed_offsets(list, left)?)
+    })
+}
+
+/// Asks again while the answer says that the brokers are finding out who is in charge.
+fn again_until<T>(
+    deadline: Instant,
+    mut ask: impl FnMut(Duration) -> Result<T, KafkaError>,
+) -> StoreResult<T> {
+    loop {
+        match ask(deadline.saturating_duration_since(Instant::now())) {
+            Ok(answer) => return Ok(answer),
+            Err(err) if err.rdkafka_error_code().is_some_and(passes) && Instant::now() < deadline => {
+                thread::sleep(Duration::from_millis(100));
+            }
+            Err(err) => return Err(store_error(err)),
+        }
+    }
+}
+
+fn passes(code: Code) -> bool {
+    matches!(
+        code,
+        Code::NotCoordinator
+            | Code::CoordinatorNotAvailable
+            | Code::CoordinatorLoadInProgress
+            | Code::NotLeaderForPartition
+            | Code::LeaderNotAvailable
+            | Code::OffsetNotAvailable
+    )
 }
 
 /// A point of a partition that the brokers know.
@@ -73,7 +104,8 @@ pub(super) enum Point {
     At(i64),
 }
 
-/// Where this point is. Partitions that have no such record are left out.
+/// Where this point is. Partitions that have no such record are left out, and those that cannot be asked while others can: a broker
+/// that is away must not hold up the partitions of the others.
 pub(super) fn find<C: ConsumerContext>(
     consumer: &BaseConsumer<C>,
     partitions: &[Partition],
@@ -89,9 +121,25 @@ pub(super) fn find<C: ConsumerContext>(
         Point::End => Offset::End,
         Point::At(ms) => Offset::Offset(ms.max(0)),
     };
-    let list = list_of(partitions.iter().map(|partition| (partition, time)))?;
-    offsets_of(&consumer.offsets_for_times(list, timeout).map_err(store_error)?)
+    let asked = |partitions: &[Partition], timeout: Duration| {
+        again_until(Instant::now() + timeout, |left| {
+            let list = list_of(partitions.iter().map(|partition| (partition, time)))?;
+            offsets_of(&consumer.offsets_for_times(list, left)?)
+        })
+    };
+    let all = asked(partitions, timeout);
+    if all.is_ok() || partitions.len() == 1 {
+        return all;
+    }
+    let each: Vec<_> = partitions.iter().map(|one| asked(std::slice::from_ref(one), ALONE)).collect();
+    if each.iter().all(Result::is_err) {
+        return all;
+    }
+    Ok(each.into_iter().flatten().flatten().collect())
 }
+
+/// A partition that is asked alone must answer within this time.
+const ALONE: Duration = Duration::from_millis(500);
 
 /// Moves these on to where the consumer has come to: behind the last record that was polled, and the ends of transactions after it.
 pub(super) fn advance<C: ConsumerContext>(

@@ -10,15 +10,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::KafkaEventLog;
 use super::append::Appender;
-use super::errors::{OpenError, open_error, store_error};
+use super::errors::{OpenError, open_error};
 use super::gaps::Gaps;
 use super::ingest::Destinations;
 use super::member::Member;
 use super::offsets::{self, Partition, Point};
 use super::options::{KafkaOptions, REQUEST_TIMEOUT, owned_option};
 use super::producer::Transactions;
-use super::source::start::is_source;
-use super::topics::{Cluster, Found, OurTopic, ensure};
+use super::topics::{Found, OurTopic, check, ensure};
 use super::watch::Watch;
 use super::worker::Worker;
 use crate::metrics::Metrics;
@@ -43,8 +42,6 @@ impl KafkaEventLog {
         let admin: Arc<AdminClient<Watch>> =
             Arc::new(options.reader().create_with_context(watch.clone()).map_err(open_error)?);
         let worker = Arc::new(Worker::start("kafka-ask")?);
-        let asked = Arc::clone(&admin);
-        let cluster = worker.run(move || Cluster::ask(asked.inner(), REQUEST_TIMEOUT)).await?;
         let known = registry.find(&options.transfer_topic).await?;
         let partitions = known.as_ref().map_or(options.partitions.max(1), |known| known.partitions);
         let topic = OurTopic {
@@ -52,23 +49,26 @@ impl KafkaEventLog {
             partitions: partitions as usize,
             retention: options.retention,
         };
-        let transfers = ensure(&admin, &cluster, &topic).await?;
-        let log = remembered(&options, &*registry, &worker, &watch, known, transfers).await?;
+        let found = ensure(&admin, &worker, &topic).await?;
+        // At once: whoever comes after a crash finds the topic, and cannot know that it is a new one.
+        let log = remembered(&options, &*registry, &worker, &watch, known, found).await?;
+        let transfer_bytes = check(&admin, topic.name).await?;
         let topic = OurTopic::dead_letters(&options.dead_topic);
-        let dead = ensure(&admin, &cluster, &topic).await?;
-        check_partitions(topic.name, dead.partitions, topic.partitions)?;
+        let found = ensure(&admin, &worker, &topic).await?;
+        check_partitions(topic.name, found.partitions, topic.partitions)?;
+        let dead_bytes = check(&admin, topic.name).await?;
         let transactions =
             Transactions::new(options.producer("append"), options.transaction_timeout(), watch.clone());
         Ok(Self {
             destinations: Destinations {
                 transfers: options.transfer_topic.as_str().into(),
                 partitions: log.partitions,
-                transfer_bytes: transfers.max_record_bytes,
+                transfer_bytes,
                 dead: options.dead_topic.as_str().into(),
-                dead_bytes: dead.max_record_bytes,
+                dead_bytes,
             },
             incarnation: log.incarnation,
-            appender: Appender::new(Arc::clone(&admin), transactions)?,
+            appender: Appender::new(Arc::clone(&admin), options.sources(), transactions)?,
             options,
             registry,
             clock,
@@ -88,9 +88,9 @@ fn check_names(options: &KafkaOptions) -> Result<(), OpenError> {
         return Err(OpenError::Option(format!("{name}: the service sets it itself")));
     }
     for topic in [&options.transfer_topic, &options.dead_topic] {
-        if is_source(topic, &options.source_prefix) {
-            let (topic, prefix) = (topic.clone(), options.source_prefix.clone());
-            return Err(OpenError::SourceTopic { topic, prefix });
+        if options.sources().contains(topic) {
+            let (topic, sources) = (topic.clone(), options.sources().to_string());
+            return Err(OpenError::SourceTopic { topic, sources });
         }
     }
     Ok(())
@@ -118,7 +118,7 @@ async fn remembered(
         None => registry.register(topic, partitions, None).await?,
         Some(known) => {
             check_partitions(topic, found.partitions, known.partitions as usize)?;
-            let again = found.created || is_shorter(options, worker, watch, &known).await?;
+            let again = found.is_new || is_shorter(options, worker, watch, &known).await?;
             if again {
                 log::error!(
                     "transfer topic was made again: what was in it is gone topic={topic} incarnation={}",
@@ -158,7 +158,7 @@ async fn is_shorter(
     worker
         .run(move || {
             let reader = Member::new(watch);
-            let consumer: BaseConsumer<Member> = config.create_with_context(reader).map_err(store_error)?;
+            let consumer: BaseConsumer<Member> = config.create_with_context(reader)?;
             let partitions: Vec<Partition> = committed.keys().cloned().collect();
             let ends = offsets::find(&consumer, &partitions, Point::End, REQUEST_TIMEOUT)?;
             Ok(ends.iter().any(|(partition, end)| committed.get(partition).is_some_and(|next| next > end)))

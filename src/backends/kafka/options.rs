@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rdkafka::ClientConfig;
 
+use super::sources::SourceTopics;
 use crate::domain::config::Secret;
 
 /// The largest record of our own topics: 32 MiB. A record of `POST /v1/events` has 16 MiB at most, and some more as base64.
@@ -77,6 +78,8 @@ pub struct KafkaOptions {
     pub options: BTreeMap<String, Secret>,
     /// Source topics are `<prefix>.<db>.<collection>`.
     pub source_prefix: String,
+    /// And this one: for change events that came in over the API and name no topic.
+    pub events_topic: String,
     /// The transfer log.
     pub transfer_topic: String,
     /// Where dead letters are kept.
@@ -92,6 +95,11 @@ pub struct KafkaOptions {
 }
 
 impl KafkaOptions {
+    /// Which topics are read.
+    pub(super) fn sources(&self) -> SourceTopics {
+        SourceTopics::new(&self.source_prefix, &self.events_topic)
+    }
+
     /// A client that reads, and is no member of a group.
     pub(super) fn reader(&self) -> ClientConfig {
         self.config(&[], &READING)

@@ -1,5 +1,8 @@
 //! Writes transactions: records, and the offsets of a group with them.
 
+#[cfg(test)]
+mod bench;
+
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -70,6 +73,7 @@ impl Transactions {
         };
         let failure = match transact(&producer, records, offsets, deadline) {
             Ok(places) => {
+                self.watch.well();
                 self.producer = Some(producer);
                 return Ok(places);
             }
@@ -87,9 +91,8 @@ impl Transactions {
 
     fn connect(&self) -> StoreResult<ThreadedProducer<Reports>> {
         let reports = Reports(self.watch.clone());
-        let producer: ThreadedProducer<Reports> =
-            self.config.create_with_context(reports).map_err(store_error)?;
-        producer.init_transactions(self.timeout).map_err(store_error)?;
+        let producer: ThreadedProducer<Reports> = self.config.create_with_context(reports)?;
+        producer.init_transactions(self.timeout)?;
         Ok(producer)
     }
 }

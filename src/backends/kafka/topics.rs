@@ -1,6 +1,7 @@
 //! Our own topics: made when they are missing, checked when they are there.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication};
@@ -8,8 +9,11 @@ use rdkafka::client::Client;
 use rdkafka::error::RDKafkaErrorCode as Code;
 
 use super::errors::{OpenError, classed, store_error};
+use super::offsets::Partition;
 use super::options::{MAX_RECORD_BYTES, REQUEST_TIMEOUT};
+use super::sources::SourceTopics;
 use super::watch::Watch;
+use super::worker::Worker;
 use crate::ports::{StoreError, StoreResult};
 
 /// Dead letters are kept as long as dead rows of the stash.
@@ -28,7 +32,7 @@ pub(super) struct Cluster {
 impl Cluster {
     /// Asks the brokers; blocks. Of all topics: asking for one may create it.
     pub(super) fn ask(client: &Client<Watch>, timeout: Duration) -> StoreResult<Self> {
-        let metadata = client.fetch_metadata(None, timeout).map_err(store_error)?;
+        let metadata = client.fetch_metadata(None, timeout)?;
         let topics = metadata.topics().iter().filter(|topic| topic.error().is_none());
         Ok(Self {
             topics: topics.map(|topic| (topic.name().to_owned(), topic.partitions().len())).collect(),
@@ -41,9 +45,14 @@ impl Cluster {
         self.topics.get(topic).copied().filter(|partitions| *partitions > 0)
     }
 
-    /// All topics with their partitions.
-    pub(super) fn topics(&self) -> impl Iterator<Item = (&str, usize)> {
-        self.topics.iter().map(|(name, partitions)| (name.as_str(), *partitions))
+    /// The partitions of the source topics that exist.
+    pub(super) fn partitions_of(&self, sources: &SourceTopics) -> Vec<Partition> {
+        let ours = self.topics.iter().filter(|(topic, _)| sources.contains(topic));
+        ours.flat_map(|(topic, partitions)| {
+            let topic: Arc<str> = topic.as_str().into();
+            (0..i32::try_from(*partitions).unwrap_or(0)).map(move |partition| (Arc::clone(&topic), partition))
+        })
+        .collect()
     }
 }
 
@@ -64,33 +73,35 @@ impl<'a> OurTopic<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) partitions: usize,
-    /// Whether we made it just now.
-    pub(super) created: bool,
-    /// The largest record that it takes.
-    pub(super) max_record_bytes: usize,
+    /// Whether it was not there a moment ago: we made it, or somebody who was quicker.
+    pub(super) is_new: bool,
 }
 
-/// Makes the topic if it is missing, and looks at what it is.
+/// Makes the topic if it is missing.
 pub(super) async fn ensure(
-    admin: &AdminClient<Watch>,
-    cluster: &Cluster,
+    admin: &Arc<AdminClient<Watch>>,
+    worker: &Worker,
     topic: &OurTopic<'_>,
-) -> Result<Found, OpenError> {
-    let (partitions, created) = match cluster.partitions(topic.name) {
-        Some(partitions) => (partitions, false),
-        None => (topic.partitions, create(admin, cluster, topic).await?),
-    };
-    let max_record_bytes = check(admin, topic.name).await?;
-    Ok(Found { partitions, created, max_record_bytes })
+) -> StoreResult<Found> {
+    let mut is_new = false;
+    for _ in 0..ASKED {
+        let client = Arc::clone(admin);
+        let cluster = worker.run(move || Cluster::ask(client.inner(), REQUEST_TIMEOUT)).await?;
+        match cluster.partitions(topic.name) {
+            Some(partitions) => return Ok(Found { partitions, is_new }),
+            None if is_new => tokio::time::sleep(Duration::from_millis(100)).await,
+            None => create(admin, cluster.brokers, topic).await?,
+        }
+        is_new = true;
+    }
+    Err(StoreError::Unavailable(format!("topic {} was created and is not there", topic.name)))
 }
 
-/// `false`: somebody else was quicker.
-async fn create(
-    admin: &AdminClient<Watch>,
-    cluster: &Cluster,
-    topic: &OurTopic<'_>,
-) -> Result<bool, OpenError> {
-    let replicas = cluster.brokers.clamp(1, 3);
+/// A topic that was just made is asked for this often: the brokers tell each other.
+const ASKED: usize = 50;
+
+async fn create(admin: &AdminClient<Watch>, brokers: usize, topic: &OurTopic<'_>) -> StoreResult<()> {
+    let replicas = brokers.clamp(1, 3);
     let (retention, bytes) = (topic.retention.as_millis().to_string(), MAX_RECORD_BYTES.to_string());
     let partitions = i32::try_from(topic.partitions).unwrap_or(i32::MAX);
     let mut new = NewTopic::new(topic.name, partitions, TopicReplication::Fixed(replicas as i32))
@@ -101,11 +112,10 @@ async fn create(
     if replicas == 3 {
         new = new.set("min.insync.replicas", "2");
     }
-    let created = create_topic(admin, &new).await?;
-    if created {
+    if create_topic(admin, &new).await? {
         log::info!("topic created topic={} partitions={partitions} replicas={replicas}", topic.name);
     }
-    Ok(created)
+    Ok(())
 }
 
 /// Makes a source topic that somebody posts to, as the brokers make topics. `false`: it is there.
@@ -120,7 +130,7 @@ async fn create_topic(admin: &AdminClient<Watch>, topic: &NewTopic<'_>) -> Store
     let options = AdminOptions::new()
         .operation_timeout(Some(REQUEST_TIMEOUT))
         .request_timeout(Some(REQUEST_TIMEOUT + Duration::from_secs(2)));
-    let results = admin.create_topics([topic], &options).await.map_err(store_error)?;
+    let results = admin.create_topics([topic], &options).await?;
     match results.into_iter().next() {
         Some(Ok(_)) => Ok(true),
         Some(Err((_, Code::TopicAlreadyExists))) => Ok(false),
@@ -130,7 +140,7 @@ async fn create_topic(admin: &AdminClient<Watch>, topic: &NewTopic<'_>) -> Store
 }
 
 /// Looks at the settings of a topic. Returns the largest record that it takes.
-async fn check(admin: &AdminClient<Watch>, topic: &str) -> Result<usize, OpenError> {
+pub(super) async fn check(admin: &AdminClient<Watch>, topic: &str) -> Result<usize, OpenError> {
     let options = AdminOptions::new().request_timeout(Some(REQUEST_TIMEOUT));
     let resource = [ResourceSpecifier::Topic(topic)];
     let answers = admin.describe_configs(&resource, &options).await.map_err(store_error)?;

@@ -29,6 +29,14 @@ impl Worker {
         Ok(Self(jobs))
     }
 
+    /// Does one job on a thread that is there for it: it may take long.
+    pub(super) async fn once<T: Send + 'static>(
+        name: &str,
+        job: impl FnOnce() -> StoreResult<T> + Send + 'static,
+    ) -> StoreResult<T> {
+        Self::start(name)?.run(job).await
+    }
+
     /// Does `job` after those that wait. It is done also when the future is dropped.
     pub(super) async fn run<T: Send + 'static>(
         &self,

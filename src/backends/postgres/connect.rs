@@ -114,9 +114,15 @@ fn refused(error: tokio_postgres::Error) -> OpenError {
     /// Invalid authorization, and a database that does not exist.
     const REJECTED: [&str; 3] = ["28000", "28P01", "3D000"];
     match error.code() {
-        Some(code) if REJECTED.contains(&code.code()) => OpenError::Rejected(error.to_string()),
-        _ => OpenError::Unavailable(error.to_string()),
+        Some(code) if REJECTED.contains(&code.code()) => OpenError::Rejected(with_causes(&error)),
+        _ => OpenError::Unavailable(with_causes(&error)),
     }
+}
+
+/// The driver's errors say what it did, their causes say why that failed.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 /// The driver does not know `verify-full`: the mode is taken out of the address.
@@ -135,7 +141,7 @@ fn read_url(text: &str, otherwise: TlsMode) -> Result<(Config, TlsMode), OpenErr
         Some((_, mode)) => mode.parse().map_err(|err: String| broken(&format!("sslmode: {err}")))?,
         None => otherwise,
     };
-    Ok((url.as_str().parse().map_err(|err: tokio_postgres::Error| broken(&err))?, tls))
+    Ok((url.as_str().parse().map_err(|err: tokio_postgres::Error| broken(&with_causes(&err)))?, tls))
 }
 
 #[cfg(test)]

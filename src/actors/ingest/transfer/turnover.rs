@@ -57,6 +57,8 @@ impl Run {
             log::error!("delivery fleet is gone err=mailbox closed");
             tokio::time::sleep(SEND_AGAIN).await;
         }
+        let taken: BTreeSet<u32> = ownerships.iter().map(|ownership| ownership.partition).collect();
+        log::info!("partitions assigned partitions={taken:?}");
         for ownership in ownerships {
             self.places.borrow_mut().open(assignment, ownership);
         }

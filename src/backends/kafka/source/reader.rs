@@ -1,6 +1,7 @@
 //! The thread of a source consumer.
 
-use std::collections::BTreeMap;
+mod group;
+
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,16 +14,13 @@ use rdkafka::message::{BorrowedMessage, Headers, Message};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use tokio_util::sync::CancellationToken;
 
-use super::super::errors::store_error;
-use super::super::filling::Filling;
-use super::super::gaps::{Gaps, Stream};
-use super::super::ingest::Destinations;
-use super::super::member::{self, Member, Rebalance};
-use super::super::offsets::{self, Partition, Point, list_of, partitions_of};
-use super::super::options::REQUEST_TIMEOUT;
-use super::super::producer::{GroupOffsets, Transactions};
-use super::places::is_of;
 use super::{Ask, KafkaSourceConsumer, Shared};
+use crate::backends::kafka::filling::Filling;
+use crate::backends::kafka::gaps::Gaps;
+use crate::backends::kafka::ingest::Destinations;
+use crate::backends::kafka::member::Member;
+use crate::backends::kafka::offsets::{self, Partition, Point, list_of};
+use crate::backends::kafka::producer::{GroupOffsets, Transactions};
 use crate::domain::change_event::SourceRecord;
 use crate::domain::transfer::SourcePosition;
 use crate::ports::event_log::{BatchLimits, IngestWork, Lag};
@@ -37,8 +35,8 @@ const STALLED: Duration = Duration::from_secs(1);
 /// Reads the source stream for a [`KafkaSourceConsumer`].
 pub(in super::super) struct Reader {
     pub(in super::super) config: ClientConfig,
-    /// `^<prefix>\..*`
-    pub(in super::super) subscription: String,
+    /// Patterns of the topics to read.
+    pub(in super::super) subscription: [String; 2],
     pub(in super::super) member: Member,
     pub(in super::super) limits: BatchLimits,
     pub(in super::super) destinations: Destinations,
@@ -55,9 +53,8 @@ impl Reader {
         let (asks, asked) = mpsc::channel();
         let shared = Arc::new(Shared::default());
         let closing = Closing(Arc::clone(&shared));
-        let mut consumer: BaseConsumer<Member> =
-            self.config.create_with_context(self.member.clone()).map_err(store_error)?;
-        consumer.subscribe(&[&self.subscription]).map_err(store_error)?;
+        let mut consumer: BaseConsumer<Member> = self.config.create_with_context(self.member.clone())?;
+        consumer.subscribe(&self.subscription.each_ref().map(String::as_str))?;
         let thread = thread::Builder::new()
             .name("kafka-source".to_owned())
             .spawn(move || {
@@ -81,6 +78,7 @@ impl Reader {
                     assigning: None,
                     out_of_range: false,
                     ask_again: Instant::now(),
+                    topic: "".into(),
                 }
                 .run();
             })
@@ -121,6 +119,8 @@ struct Running {
     out_of_range: bool,
     /// Not before this time the brokers are asked again for what they did not answer.
     ask_again: Instant,
+    /// Of the last record.
+    topic: Arc<str>,
 }
 
 impl Running {
@@ -162,120 +162,6 @@ impl Running {
         written.map(drop)
     }
 
-    fn rewind(&mut self) -> StoreResult<()> {
-        self.astray = true;
-        self.filling.clear();
-        let ours = {
-            let mut state = self.shared.lock();
-            state.places.forget_batch();
-            state.places.all()
-        };
-        let partitions: Vec<Partition> = ours.keys().cloned().collect();
-        if !partitions.is_empty() {
-            let begins = offsets::begins(&self.consumer, &partitions, REQUEST_TIMEOUT)?;
-            self.read_from(&begins)?;
-        }
-        self.astray = false;
-        Ok(())
-    }
-
-    /// Reads these partitions, which are ours, from there on. Assigned anew: a partition that librdkafka gave up cannot be sought.
-    fn read_from(&mut self, begins: &BTreeMap<Partition, offsets::Begin>) -> StoreResult<()> {
-        let list = list_of(begins.iter().map(|(partition, begin)| (partition, Offset::Offset(begin.from))))?;
-        member::let_go(&self.consumer, &list).map_err(store_error)?;
-        member::take(&self.consumer, &list).map_err(store_error)?;
-        self.began(begins);
-        Ok(())
-    }
-
-    fn began(&mut self, begins: &BTreeMap<Partition, offsets::Begin>) {
-        let mut state = self.shared.lock();
-        for (partition, begin) in begins {
-            self.gaps.say(Stream::Source, partition, *begin);
-            self.filling.retain(|record| !is_of(record, partition));
-            state.places.begin(partition.clone(), begin.from);
-        }
-    }
-
-    /// Answers the group.
-    fn rebalance(&mut self) {
-        if let Some(list) = self.assigning.take() {
-            self.assign(list);
-        }
-        while self.assigning.is_none() {
-            match self.member.wanted() {
-                Some(Rebalance::Assign(list)) => self.assign(list),
-                Some(Rebalance::Revoke(list)) => self.revoke(&list),
-                None => return,
-            }
-        }
-    }
-
-    fn assign(&mut self, list: TopicPartitionList) {
-        if Instant::now() < self.ask_again {
-            self.assigning = Some(list);
-            return;
-        }
-        let taken =
-            offsets::begins(&self.consumer, &partitions_of(&list), REQUEST_TIMEOUT).and_then(|begins| {
-                let from = begins.iter().map(|(partition, begin)| (partition, Offset::Offset(begin.from)));
-                member::take(&self.consumer, &list_of(from)?).map_err(store_error)?;
-                Ok(begins)
-            });
-        match taken {
-            Ok(begins) => self.began(&begins),
-            Err(err) => {
-                log::warn!("source partitions are not read yet err={err}");
-                self.wait_before_asking();
-                self.assigning = Some(list);
-            }
-        }
-    }
-
-    fn revoke(&mut self, list: &TopicPartitionList) {
-        {
-            let mut state = self.shared.lock();
-            for partition in partitions_of(list) {
-                self.filling.retain(|record| !is_of(record, &partition));
-                state.places.end(&partition);
-            }
-        }
-        if let Err(err) = member::let_go(&self.consumer, list) {
-            log::warn!("source partitions were not let go err={err}");
-        }
-    }
-
-    /// Goes on behind what is gone.
-    fn mend(&mut self) {
-        if !self.out_of_range || Instant::now() < self.ask_again {
-            return;
-        }
-        let next = self.positions();
-        let partitions: Vec<Partition> = next.keys().cloned().collect();
-        let mended =
-            offsets::resume(&self.consumer, &partitions, &next, REQUEST_TIMEOUT).and_then(|begins| {
-                self.read_from(&begins.into_iter().filter(|(_, begin)| begin.gap.is_some()).collect())
-            });
-        match mended {
-            Ok(()) => self.out_of_range = false,
-            Err(err) => {
-                log::warn!("source partitions are not read on yet err={err}");
-                self.wait_before_asking();
-            }
-        }
-    }
-
-    fn wait_before_asking(&mut self) {
-        self.ask_again = Instant::now() + Duration::from_secs(1);
-    }
-
-    /// The next offset to read of each partition.
-    fn positions(&self) -> BTreeMap<Partition, i64> {
-        let mut positions = self.shared.lock().places.all();
-        offsets::advance(&self.consumer, &mut positions);
-        positions
-    }
-
     /// Reads what is there, and hands it out. `false`: there was nothing to do.
     fn read(&mut self) -> bool {
         let handed_out = self.hand_out();
@@ -294,7 +180,7 @@ impl Running {
                     wait = Duration::ZERO;
                     found = true;
                     if !self.astray {
-                        let record = record(&message);
+                        let record = record(&message, &mut self.topic);
                         self.filling.push(weight(&record), record);
                     }
                 }
@@ -327,7 +213,7 @@ impl Running {
             self.paused = self.consumer.assignment().ok().filter(|list| self.consumer.pause(list).is_ok());
         }
         if let Some(Ok(message)) = self.consumer.poll(Duration::ZERO) {
-            let record = record(&message);
+            let record = record(&message, &mut self.topic);
             self.filling.push(weight(&record), record);
             // Of a partition that was not ours when the others were paused.
             self.paused = None;
@@ -358,12 +244,16 @@ impl Running {
     }
 }
 
-fn record(message: &BorrowedMessage<'_>) -> SourceRecord {
+/// `last` is the topic of the record before: mostly the same.
+fn record(message: &BorrowedMessage<'_>, last: &mut Arc<str>) -> SourceRecord {
+    if **last != *message.topic() {
+        *last = message.topic().into();
+    }
     let copied = |bytes: Option<&[u8]>| bytes.map(Bytes::copy_from_slice);
     let headers = message.headers().into_iter().flat_map(Headers::iter);
     SourceRecord {
         position: SourcePosition {
-            topic: message.topic().into(),
+            topic: Arc::clone(last),
             partition: message.partition(),
             offset: message.offset(),
         },

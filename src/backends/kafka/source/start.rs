@@ -2,7 +2,6 @@
 //! begins at its oldest record.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,26 +14,10 @@ use super::super::errors::store_error;
 use super::super::member::Member;
 use super::super::offsets::{self, Partition, Point, list_of};
 use super::super::options::{REQUEST_TIMEOUT, Start};
-use super::super::topics::Cluster;
 use crate::ports::StoreResult;
 
 /// The replica that saw the group first has this long to commit its beginning, while others wait.
-const OTHERS_WAIT: Duration = Duration::from_secs(15);
-
-/// The partitions of the source topics that exist.
-pub(in super::super) fn source_partitions(cluster: &Cluster, prefix: &str) -> Vec<Partition> {
-    let ours = cluster.topics().filter(|(topic, _)| is_source(topic, prefix));
-    ours.flat_map(|(topic, partitions)| {
-        let topic: Arc<str> = topic.into();
-        (0..i32::try_from(partitions).unwrap_or(0)).map(move |partition| (Arc::clone(&topic), partition))
-    })
-    .collect()
-}
-
-/// Whether a topic is one of the source stream.
-pub(in super::super) fn is_source(topic: &str, prefix: &str) -> bool {
-    topic.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('.'))
-}
+const OTHERS_WAIT: Duration = Duration::from_secs(5);
 
 /// Commits where the group begins. Blocks.
 pub(in super::super) fn begin_group(
@@ -43,7 +26,7 @@ pub(in super::super) fn begin_group(
     partitions: &[Partition],
     start: Start,
 ) -> StoreResult<()> {
-    let consumer: BaseConsumer<Member> = config.create_with_context(member).map_err(store_error)?;
+    let consumer: BaseConsumer<Member> = config.create_with_context(member)?;
     let known = offsets::committed(&consumer, partitions, REQUEST_TIMEOUT)?;
     let unknown: Vec<Partition> =
         partitions.iter().filter(|partition| !known.contains_key(*partition)).cloned().collect();
@@ -93,7 +76,7 @@ pub(in super::super) fn wait_for_beginning(
     if partitions.is_empty() {
         return Ok(());
     }
-    let consumer: BaseConsumer<Member> = config.create_with_context(member).map_err(store_error)?;
+    let consumer: BaseConsumer<Member> = config.create_with_context(member)?;
     let deadline = Instant::now() + OTHERS_WAIT;
     while offsets::committed(&consumer, partitions, REQUEST_TIMEOUT)?.is_empty() {
         if Instant::now() > deadline {

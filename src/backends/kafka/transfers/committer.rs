@@ -10,7 +10,6 @@ use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::topic_partition_list::Offset;
 use tokio::sync::oneshot;
 
-use super::super::errors::store_error;
 use super::super::member::Member;
 use super::super::offsets::{self, Partition, Point, list_of};
 use super::{Shared, gone};
@@ -122,7 +121,7 @@ impl Committing {
             offsets.iter().map(|(partition, next)| (self.partition(*partition), *next)).collect();
         let list = list_of(partitions.iter().map(|(partition, next)| (partition, Offset::Offset(*next))))?;
         let sent_ms = self.clock.boot_ms();
-        consumer.commit(&list, CommitMode::Sync).map_err(store_error)?;
+        consumer.commit(&list, CommitMode::Sync)?;
         self.shared.permission.extend(sent_ms.saturating_add(self.proof_ms));
         self.shared.lock().places.committed(&offsets);
         self.due = Instant::now() + IDLE_COMMIT;

@@ -44,7 +44,9 @@ impl Places {
             };
             self.partitions.insert(*partition, place);
         }
-        self.said.push_back(TransferEvent::Assigned(committed));
+        if !committed.is_empty() {
+            self.said.push_back(TransferEvent::Assigned(committed));
+        }
     }
 
     /// These are to be left: nothing more of them is handed out, but what is settled is committed.

@@ -1,0 +1,130 @@
+//! Which partitions the reader of the source stream has, and where it goes on in each.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+
+use super::super::places::is_of;
+use super::Running;
+use crate::backends::kafka::gaps::Stream;
+use crate::backends::kafka::member::{self, Rebalance};
+use crate::backends::kafka::offsets::{self, Partition, list_of, partitions_of};
+use crate::backends::kafka::options::REQUEST_TIMEOUT;
+use crate::ports::StoreResult;
+
+impl Running {
+    pub(super) fn rewind(&mut self) -> StoreResult<()> {
+        self.astray = true;
+        self.filling.clear();
+        let ours = {
+            let mut state = self.shared.lock();
+            state.places.forget_batch();
+            state.places.all()
+        };
+        let partitions: Vec<Partition> = ours.keys().cloned().collect();
+        if !partitions.is_empty() {
+            let begins = offsets::begins(&self.consumer, &partitions, REQUEST_TIMEOUT)?;
+            self.read_from(&begins)?;
+        }
+        self.astray = false;
+        Ok(())
+    }
+
+    /// Reads these partitions, which are ours, from there on. Assigned anew: a partition that librdkafka gave up cannot be sought.
+    fn read_from(&mut self, begins: &BTreeMap<Partition, offsets::Begin>) -> StoreResult<()> {
+        let list = list_of(begins.iter().map(|(partition, begin)| (partition, Offset::Offset(begin.from))))?;
+        member::let_go(&self.consumer, &list)?;
+        member::take(&self.consumer, &list)?;
+        self.began(begins);
+        Ok(())
+    }
+
+    fn began(&mut self, begins: &BTreeMap<Partition, offsets::Begin>) {
+        let mut state = self.shared.lock();
+        for (partition, begin) in begins {
+            self.gaps.say(Stream::Source, partition, *begin);
+            self.filling.retain(|record| !is_of(record, partition));
+            state.places.begin(partition.clone(), begin.from);
+        }
+    }
+
+    /// Answers the group.
+    pub(super) fn rebalance(&mut self) {
+        if let Some(list) = self.assigning.take() {
+            self.assign(list);
+        }
+        while self.assigning.is_none() {
+            match self.member.wanted() {
+                Some(Rebalance::Assign(list)) => self.assign(list),
+                Some(Rebalance::Revoke(list)) => self.revoke(&list),
+                None => return,
+            }
+        }
+    }
+
+    fn assign(&mut self, list: TopicPartitionList) {
+        if Instant::now() < self.ask_again {
+            self.assigning = Some(list);
+            return;
+        }
+        let taken =
+            offsets::begins(&self.consumer, &partitions_of(&list), REQUEST_TIMEOUT).and_then(|begins| {
+                let from = begins.iter().map(|(partition, begin)| (partition, Offset::Offset(begin.from)));
+                member::take(&self.consumer, &list_of(from)?)?;
+                Ok(begins)
+            });
+        match taken {
+            Ok(begins) => self.began(&begins),
+            Err(err) => {
+                log::warn!("source partitions are not read yet err={err}");
+                self.wait_before_asking();
+                self.assigning = Some(list);
+            }
+        }
+    }
+
+    fn revoke(&mut self, list: &TopicPartitionList) {
+        {
+            let mut state = self.shared.lock();
+            for partition in partitions_of(list) {
+                self.filling.retain(|record| !is_of(record, &partition));
+                state.places.end(&partition);
+            }
+        }
+        if let Err(err) = member::let_go(&self.consumer, list) {
+            log::warn!("source partitions were not let go err={err}");
+        }
+    }
+
+    /// Goes on behind what is gone.
+    pub(super) fn mend(&mut self) {
+        if !self.out_of_range || Instant::now() < self.ask_again {
+            return;
+        }
+        let next = self.positions();
+        let partitions: Vec<Partition> = next.keys().cloned().collect();
+        let mended =
+            offsets::resume(&self.consumer, &partitions, &next, REQUEST_TIMEOUT).and_then(|begins| {
+                self.read_from(&begins.into_iter().filter(|(_, begin)| begin.gap.is_some()).collect())
+            });
+        match mended {
+            Ok(()) => self.out_of_range = false,
+            Err(err) => {
+                log::warn!("source partitions are not read on yet err={err}");
+                self.wait_before_asking();
+            }
+        }
+    }
+
+    fn wait_before_asking(&mut self) {
+        self.ask_again = Instant::now() + Duration::from_secs(1);
+    }
+
+    /// The next offset to read of each partition.
+    pub(super) fn positions(&self) -> BTreeMap<Partition, i64> {
+        let mut positions = self.shared.lock().places.all();
+        offsets::advance(&self.consumer, &mut positions);
+        positions
+    }
+}

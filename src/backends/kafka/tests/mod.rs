@@ -1,1 +1,0 @@
-//! Against a real broker.
