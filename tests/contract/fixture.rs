@@ -113,6 +113,12 @@ pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(20), future).await.expect("nothing came")
 }
 
+/// Whether this waits, now that all that could end it is known.
+#[cfg(feature = "cluster")]
+pub(crate) async fn waits<T>(future: impl Future<Output = T>) -> bool {
+    tokio::time::timeout(Duration::from_millis(50), future).await.is_err()
+}
+
 #[cfg(feature = "cluster")]
 pub(crate) struct BullMqBackend {
     prefix: String,

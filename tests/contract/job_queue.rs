@@ -13,10 +13,7 @@ use dispatcher::ports::{BoxFuture, StoreError};
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, mpsc, oneshot};
 
-use crate::fixture::soon;
-
-/// So long nothing comes, now that all that was added is known.
-const QUIET: std::time::Duration = std::time::Duration::from_millis(50);
+use crate::fixture::{soon, waits};
 
 /// A technology that has queues.
 pub(crate) trait QueueBackend {
@@ -128,7 +125,7 @@ impl Office {
     }
 
     async fn is_idle(&self) -> bool {
-        tokio::time::timeout(QUIET, async { self.attempts.lock().await.recv().await }).await.is_err()
+        waits(async { self.attempts.lock().await.recv().await }).await
     }
 
     async fn told(&self, event: &JobEvent) {
