@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use super::output;
 use crate::backends::embedded;
 use crate::ports::findings::{Finding, Findings, Outcome};
-use crate::settings::{Mode, Settings, Sources};
+use crate::settings::{Mode, Settings, SettingsError, Sources};
 
 /// How long the questions to one dependency may take together. All are asked side by side.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -32,7 +32,7 @@ pub(super) struct CheckOptions {
 /// Looks at everything and prints it. Warnings are no failure.
 pub(super) async fn run(options: CheckOptions) -> anyhow::Result<()> {
     let settings = Settings::load(&Sources::of_process(options.config))?;
-    let findings = look(&settings).await;
+    let findings = look(&settings).await?;
     if options.json {
         for finding in &findings {
             output::line(&serde_json::to_string(finding)?)?;
@@ -51,7 +51,7 @@ pub(super) async fn run(options: CheckOptions) -> anyhow::Result<()> {
     }
 }
 
-async fn look(settings: &Settings) -> Vec<Finding> {
+async fn look(settings: &Settings) -> Result<Vec<Finding>, SettingsError> {
     let (is_served, api) = this_machine::api(&settings.api).await;
     let mut findings = api;
     findings.extend(this_machine::egress(&settings.egress.allow));
@@ -62,12 +62,12 @@ async fn look(settings: &Settings) -> Vec<Finding> {
             findings.extend(folder.into_list());
         }
         #[cfg(feature = "cluster")]
-        Mode::Cluster => findings.extend(stores::look(settings).await),
+        Mode::Cluster => findings.extend(stores::look(settings).await?),
         // The settings refuse it.
         #[cfg(not(feature = "cluster"))]
         Mode::Cluster => {}
     }
-    findings
+    Ok(findings)
 }
 
 /// Asks one dependency. What it said before it fell silent is kept.

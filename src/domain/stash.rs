@@ -115,6 +115,33 @@ pub struct StashCheck {
     pub dead: std::collections::HashSet<DocumentHash>,
 }
 
+/// Where a change belongs that comes from the transfer log: rows win.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// Its own row exists: it is settled unsent, for the row will be.
+    HasRow,
+    /// Its document has a row that waits: it is appended.
+    Behind,
+    /// It may be sent.
+    Free {
+        /// Its document has dead rows, which its delivery supersedes.
+        supersedes: bool,
+    },
+}
+
+impl StashCheck {
+    /// Where this change belongs.
+    pub fn place(&self, document: &DocumentHash, event: &EventId) -> Place {
+        if self.stashed.contains(event) {
+            Place::HasRow
+        } else if self.waiting.contains(document) {
+            Place::Behind
+        } else {
+            Place::Free { supersedes: self.dead.contains(document) }
+        }
+    }
+}
+
 /// What waits for one client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Backlog {

@@ -211,6 +211,7 @@ fn no_secret_is_ever_shown() {
 }
 
 #[test]
+#[cfg(feature = "cluster")]
 fn what_the_guarantees_rest_on_cannot_be_set_for_librdkafka() {
     let refused = |name: &str| format!("kafka.options.{name}: the service sets this one itself");
     for text in ["[kafka.options]\ngroup.id = \"x\"", "[kafka.options]\n\"group.id\" = \"x\""] {

@@ -17,30 +17,6 @@ const KEY: &str = "kafka.options";
 /// What the environment variables begin with; the rest is the name with `_` for `.`.
 pub(super) const VARIABLE_PREFIX: &str = "DISPATCHER_KAFKA__";
 
-/// What cannot be set there.
-const OWNED: &[&str] = &[
-    "acks",
-    "allow.auto.create.topics",
-    "auto.commit.enable",
-    "auto.offset.reset",
-    "bootstrap.servers",
-    "enable.auto.commit",
-    "enable.auto.offset.store",
-    "enable.idempotence",
-    "enable.partition.eof",
-    "group.id",
-    "group.instance.id",
-    "group.protocol",
-    "isolation.level",
-    "max.poll.interval.ms",
-    "metadata.broker.list",
-    "partition.assignment.strategy",
-    "partitioner",
-    "request.required.acks",
-    "session.timeout.ms",
-    "transactional.id",
-];
-
 /// Names and values. The values may be passwords and keys: none is ever shown.
 type Options = BTreeMap<String, Secret>;
 
@@ -99,7 +75,9 @@ fn set(options: &mut Options, name: String, value: String) -> Result<(), Setting
     if name.is_empty() || !name.bytes().all(is_name) {
         return fault("is no name of a librdkafka setting");
     }
-    if OWNED.contains(&name.as_str()) {
+    // A build without cluster mode passes nothing on.
+    #[cfg(feature = "cluster")]
+    if crate::backends::kafka::owned_option(&name) {
         return fault("the service sets this one itself");
     }
     if value.contains('\0') {

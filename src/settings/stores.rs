@@ -71,7 +71,7 @@ impl Settings {
             user: postgres.user.clone(),
             password: postgres.password.clone(),
             prefix: postgres.prefix.clone(),
-            pool_size: postgres.pool_size as usize,
+            pool_size: postgres.pool_size,
             tls: match postgres.sslmode {
                 SslMode::Disable => TlsMode::Disable,
                 SslMode::Prefer => TlsMode::Prefer,

@@ -1,11 +1,16 @@
 //! The actors under a paused clock: stores and receivers are in memory, late, away and hostile, and hours pass in
-//! milliseconds. `scenarios` tells one story each; `random` tries many histories and judges each by the `oracle`.
+//! milliseconds. `scenarios` tells one story each; `random` tries many histories and judges each by the `oracle`. `cluster` runs
+//! several replicas over the same stores, each with a clock that stands still while the replica does. `model` tries all
+//! histories of one small world.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
 
+mod cluster;
 mod memory;
+mod model;
 mod oracle;
 mod random;
+mod random_replicas;
 mod receiver;
 mod scenarios;
 mod time;

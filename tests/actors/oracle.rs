@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use bytes::Bytes;
 use dispatcher::domain::stash::RowState;
 use dispatcher::domain::transfer::EventId;
+use dispatcher::ports::event_log::DeadLetter;
 
 use crate::memory::stash::StashData;
 use crate::receiver::{Book, Request};
@@ -23,11 +24,11 @@ pub(crate) struct Routed {
 pub(crate) type Ledger = HashMap<String, Routed>;
 
 /// What is wrong with a history, in words. Nothing: it is right.
-pub(crate) fn judge(ledger: &Ledger, book: &Book, stash: &StashData) -> Vec<String> {
+pub(crate) fn judge(ledger: &Ledger, book: &Book, stash: &StashData, dead: &[DeadLetter]) -> Vec<String> {
     let mut wrong = book.violations.clone();
     wrong.extend(arrivals(book, stash));
     wrong.extend(bodies(ledger, book));
-    wrong.extend(lost(ledger, book, stash));
+    wrong.extend(lost(ledger, book, stash, dead));
     wrong.extend(dead_ends(ledger, book, stash));
     wrong
 }
@@ -76,8 +77,13 @@ fn bodies(ledger: &Ledger, book: &Book) -> Vec<String> {
     book.requests.iter().filter(differs).map(|request| format!("{request:?} was never routed so")).collect()
 }
 
-/// Every routed change was acknowledged, or is a row.
-fn lost(ledger: &Ledger, book: &Book, stash: &StashData) -> Vec<String> {
+/// Every routed change was acknowledged, or is a row, or a dead letter of the log.
+fn lost(ledger: &Ledger, book: &Book, stash: &StashData, dead: &[DeadLetter]) -> Vec<String> {
+    let is_dead = |event: &str| {
+        let headers =
+            dead.iter().filter_map(|letter| letter.record.as_ref()).flat_map(|record| &record.headers);
+        headers.into_iter().any(|(name, value)| name == "event" && value == event)
+    };
     let acknowledged: std::collections::HashSet<_> = book
         .requests
         .iter()
@@ -87,7 +93,9 @@ fn lost(ledger: &Ledger, book: &Book, stash: &StashData) -> Vec<String> {
     ledger
         .iter()
         .filter(|(event, _)| {
-            !acknowledged.contains(event.as_str()) && stash.row(&EventId::from_stored(event)).is_none()
+            !acknowledged.contains(event.as_str())
+                && stash.row(&EventId::from_stored(event)).is_none()
+                && !is_dead(event)
         })
         .map(|(_, routed)| format!("{}/{}: {} is lost", routed.client, routed.document, routed.offset))
         .collect()

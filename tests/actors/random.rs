@@ -3,7 +3,7 @@
 //!
 //! `SEED=17` runs one history, with its story on standard error; `SEEDS=1000..5000` many; `WITHOUT=crash,ingest` leaves
 //! kinds of trouble out, to find the one that matters. (Hash maps and `select!` draw from elsewhere: a seed that failed
-//! may need a few runs to fail again; `TIMES=20` does them.)
+//! may need a few runs to fail again; `TIMES=20` does them, `TELL=1` with their stories.)
 
 use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
@@ -26,30 +26,87 @@ const KINDS: [&str; 5] = ["delivery", "ingest-transfer", "stash", "fleet", "conf
 
 #[test]
 fn no_history_breaks_a_guarantee() {
-    let env = |name: &str| std::env::var(name).ok();
-    let number = |text: &str| text.parse::<u64>().unwrap();
-    let seeds = match (env("SEED"), env("SEEDS")) {
-        (Some(seed), _) => number(&seed)..number(&seed) + 1,
-        (None, Some(seeds)) => {
-            let (from, to) = seeds.split_once("..").unwrap();
-            number(from)..number(to)
-        }
-        (None, None) => USUAL_SEEDS,
-    };
-    let times = env("TIMES").map_or(1, |times| number(&times));
-    let without = env("WITHOUT").unwrap_or_default();
-    let mut failed = Vec::new();
-    for seed in seeds {
-        for _ in 0..times {
-            let told = env("SEED").is_some() && times == 1;
-            let history = || History::new(seed, &without, told).run();
-            if std::panic::catch_unwind(AssertUnwindSafe(history)).is_err() {
-                eprintln!("SEED={seed} failed");
-                failed.push(seed);
+    let wanted = Wanted::new(USUAL_SEEDS);
+    wanted.each(|seed, told| History::new(seed, &wanted.without, told).run());
+}
+
+/// Which histories are wanted, by the environment.
+pub(crate) struct Wanted {
+    seeds: std::ops::Range<u64>,
+    times: u64,
+    /// One seed alone tells its story.
+    told: bool,
+    /// Kinds of trouble that are left out.
+    pub(crate) without: String,
+}
+
+impl Wanted {
+    pub(crate) fn new(usual: std::ops::Range<u64>) -> Self {
+        let env = |name: &str| std::env::var(name).ok();
+        let number = |text: &str| text.parse::<u64>().unwrap();
+        let seeds = match (env("SEED"), env("SEEDS")) {
+            (Some(seed), _) => number(&seed)..number(&seed) + 1,
+            (None, Some(seeds)) => {
+                let (from, to) = seeds.split_once("..").unwrap();
+                number(from)..number(to)
+            }
+            (None, None) => usual,
+        };
+        let times = env("TIMES").map_or(1, |times| number(&times));
+        let told = env("TELL").is_some() || (env("SEED").is_some() && times == 1);
+        Self { seeds, times, told, without: env("WITHOUT").unwrap_or_default() }
+    }
+
+    /// Runs a history for each seed, and tells which failed.
+    pub(crate) fn each(&self, run: impl Fn(u64, bool)) {
+        let mut failed = Vec::new();
+        for seed in self.seeds.clone() {
+            for _ in 0..self.times {
+                if std::panic::catch_unwind(AssertUnwindSafe(|| run(seed, self.told))).is_err() {
+                    eprintln!("SEED={seed} failed");
+                    failed.push(seed);
+                }
             }
         }
+        assert!(failed.is_empty(), "{} histories failed: {failed:?}", failed.len());
     }
-    assert!(failed.is_empty(), "{} histories failed: {failed:?}", failed.len());
+}
+
+fn some_act(rng: &mut Rng, without: &str) -> Act {
+    let done = rng.bool();
+    let with = |trouble: &str| !without.split(',').any(|without| without == trouble);
+    match rng.u8(0..16) {
+        0..5 => Act::Ok,
+        5 | 6 => Act::Status(500),
+        7 => Act::Status(422),
+        8 => Act::Status(401),
+        9 => Act::Wait(429, rng.u32(0..30)),
+        10 | 11 => Act::DoneBut(503),
+        12 => Act::Closed { done },
+        13 if with("hang") => Act::Hang { done },
+        14 if with("panic") => Act::Panic,
+        _ => Act::Ok,
+    }
+}
+
+/// How a receiver might behave.
+pub(crate) fn some_manner(rng: &mut Rng, without: &str, documents: &[&str]) -> Manner {
+    let mut manner = match rng.u8(0..4) {
+        0 => Manner::always(Act::Ok),
+        1 => Manner::always(some_act(rng, without)),
+        _ => Manner::mixed(vec![(6, Act::Ok), (2, some_act(rng, without)), (1, some_act(rng, without))]),
+    };
+    manner.latency_ms = match rng.u8(0..4) {
+        0 => (0, 0),
+        1 => (1, 20),
+        2 => (100, 3_000),
+        _ => (1_000, 20_000),
+    };
+    if rng.u8(0..4) == 0 {
+        let document = documents[rng.usize(0..documents.len())];
+        manner = manner.but(document, some_act(rng, without));
+    }
+    manner
 }
 
 struct History {
@@ -174,39 +231,9 @@ impl History {
         }
     }
 
-    fn act(&mut self) -> Act {
-        let done = self.rng.bool();
-        match self.rng.u8(0..16) {
-            0..5 => Act::Ok,
-            5 | 6 => Act::Status(500),
-            7 => Act::Status(422),
-            8 => Act::Status(401),
-            9 => Act::Wait(429, self.rng.u32(0..30)),
-            10 | 11 => Act::DoneBut(503),
-            12 => Act::Closed { done },
-            13 if self.with("hang") => Act::Hang { done },
-            14 if self.with("panic") => Act::Panic,
-            _ => Act::Ok,
-        }
-    }
-
     fn manners(&mut self) {
         let client = self.client();
-        let mut manner = match self.rng.u8(0..4) {
-            0 => Manner::always(Act::Ok),
-            1 => Manner::always(self.act()),
-            _ => Manner::mixed(vec![(6, Act::Ok), (2, self.act()), (1, self.act())]),
-        };
-        manner.latency_ms = match self.rng.u8(0..4) {
-            0 => (0, 0),
-            1 => (1, 20),
-            2 => (100, 3_000),
-            _ => (1_000, 20_000),
-        };
-        if self.rng.u8(0..4) == 0 {
-            let (document, act) = (self.document(), self.act());
-            manner = manner.but(document, act);
-        }
+        let manner = some_manner(&mut self.rng, &self.without, &DOCUMENTS[..self.documents]);
         self.tell(|| format!("{client} behaves {manner:?}"));
         self.world.receiver.behave(client, manner);
     }
@@ -223,9 +250,7 @@ impl History {
             ($($name:literal => $medium:expr),*) => {
                 match store {
                     $($name => {
-                        $medium.set_latency(latency);
-                        $medium.set_flaky(flaky);
-                        $medium.go_away(away);
+                        $medium.behaves(latency, flaky, away);
                     })*
                     _ => unreachable!(),
                 }

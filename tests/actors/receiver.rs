@@ -10,9 +10,17 @@ use dispatcher::domain::delivery::{Answer, NoAnswer, WebhookRequest};
 use dispatcher::ports::LocalBoxFuture;
 use dispatcher::ports::webhook_sender::{SendError, WebhookSender, WebhookSenders};
 use fastrand::Rng;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::time::{SimClock, T0_MS};
+
+/// The longest that a request takes to its receiver, where several processes send.
+const ON_ITS_WAY: Duration = Duration::from_millis(300);
+
+/// Whether a process may start a request for this client now; what is wrong with it otherwise.
+pub(crate) type MaySend = dyn Fn(&str) -> Option<String> + Send + Sync;
 
 /// What becomes of a request.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -88,7 +96,7 @@ pub(crate) struct Book {
     pub(crate) violations: Vec<String>,
     manners: HashMap<String, Manner>,
     rng: Rng,
-    life: u32,
+    lives: u32,
     /// The next sender that is opened panics.
     pub(crate) panic_at_open: bool,
 }
@@ -118,9 +126,11 @@ impl Receiver {
         book.panic_at_open = false;
     }
 
-    /// A new process sends from now on.
-    pub(crate) fn new_life(&self) {
-        self.book().life += 1;
+    /// The senders of a new process.
+    pub(crate) fn new_life(self: &Arc<Self>) -> SimSenders {
+        let mut book = self.book();
+        book.lives += 1;
+        SimSenders { receiver: self.clone(), life: book.lives, server: None, may_send: None }
     }
 }
 
@@ -155,7 +165,7 @@ impl Book {
         text
     }
 
-    fn begin(&mut self, request: &WebhookRequest, now_ms: i64) -> (usize, Act, u64) {
+    fn begin(&mut self, life: u32, request: &WebhookRequest, now_ms: i64) -> (usize, Act, u64) {
         let header = |name: &str| {
             let found = request.headers.iter().find(|(header, _)| header == name);
             found.map(|(_, value)| value.clone()).unwrap_or_default()
@@ -167,7 +177,7 @@ impl Book {
         let offset: i64 = sequence.rsplit('-').next().unwrap().parse().unwrap();
         let overlaps = self.requests.iter().rev().take(2_000).find(|other| {
             other.ended_ms.is_none()
-                && other.life == self.life
+                && other.life == life
                 && other.client == client
                 && other.document == document
         });
@@ -179,7 +189,7 @@ impl Book {
             self.violations.push(text);
         }
         self.requests.push(Request {
-            life: self.life,
+            life,
             client: client.clone(),
             document: document.clone(),
             event: header("webhook-id"),
@@ -210,75 +220,137 @@ pub(crate) fn version(body: &[u8]) -> u64 {
     body["v"].as_u64().unwrap()
 }
 
-/// A request on the wire; dropped with the connection.
-struct OnTheWire {
+/// A request on the wire. The receiver and the sender each hold an end of it.
+struct Wire {
     receiver: Arc<Receiver>,
     index: usize,
+    state: Mutex<WireState>,
+}
+
+#[derive(Default)]
+struct WireState {
     arrived: bool,
     done: bool,
 }
 
-impl OnTheWire {
-    fn arrive(&mut self) {
-        self.arrived = true;
-        self.receiver.book().arrivals.push(self.index);
+impl Wire {
+    /// The receiver works on it, unless the connection is gone.
+    fn arrive(&self) {
+        let mut state = self.state.lock().unwrap();
+        if !state.done && !state.arrived {
+            state.arrived = true;
+            self.receiver.book().arrivals.push(self.index);
+        }
     }
 
-    fn end(&mut self, acknowledged: bool) {
-        let now_ms = self.receiver.clock.now_ms();
-        let mut book = self.receiver.book();
-        book.requests[self.index].ended_ms = Some(now_ms);
-        book.requests[self.index].acknowledged = acknowledged;
-        self.done = true;
-    }
-}
-
-impl Drop for OnTheWire {
-    fn drop(&mut self) {
-        if !self.done {
-            // The receiver may have got it just then.
-            if !self.arrived && self.receiver.book().rng.bool() {
-                self.arrive();
-            }
-            self.end(false);
+    fn end(&self, acknowledged: bool) {
+        let mut state = self.state.lock().unwrap();
+        if !state.done {
+            state.done = true;
+            let now_ms = self.receiver.clock.now_ms();
+            let mut book = self.receiver.book();
+            book.requests[self.index].ended_ms = Some(now_ms);
+            book.requests[self.index].acknowledged = acknowledged;
         }
     }
 }
 
-pub(crate) struct SimSenders(pub(crate) Arc<Receiver>);
+/// The sender's end: dropped with the connection.
+struct SendersEnd(Arc<Wire>);
 
-impl WebhookSenders for SimSenders {
-    fn open(&self) -> Rc<dyn WebhookSender> {
-        let panics = std::mem::take(&mut self.0.book().panic_at_open);
-        assert!(!panics, "a panic of the simulation");
-        Rc::new(SimSender(self.0.clone()))
+impl Drop for SendersEnd {
+    fn drop(&mut self) {
+        // The receiver may have got it just then.
+        if self.0.receiver.book().rng.bool() {
+            self.0.arrive();
+        }
+        self.0.end(false);
     }
 }
 
-struct SimSender(Arc<Receiver>);
+/// The senders of one process.
+pub(crate) struct SimSenders {
+    receiver: Arc<Receiver>,
+    life: u32,
+    /// Where the receivers run, when that is not where the process does.
+    server: Option<Handle>,
+    may_send: Option<Arc<MaySend>>,
+}
+
+impl SimSenders {
+    /// The receivers run elsewhere, and it is looked whether each request may start.
+    pub(crate) fn watched(self, server: Handle, may_send: Arc<MaySend>) -> Self {
+        Self { server: Some(server), may_send: Some(may_send), ..self }
+    }
+}
+
+impl WebhookSenders for SimSenders {
+    fn open(&self) -> Rc<dyn WebhookSender> {
+        let panics = std::mem::take(&mut self.receiver.book().panic_at_open);
+        assert!(!panics, "a panic of the simulation");
+        Rc::new(SimSender {
+            receiver: self.receiver.clone(),
+            life: self.life,
+            server: self.server.clone(),
+            may_send: self.may_send.clone(),
+        })
+    }
+}
+
+struct SimSender {
+    receiver: Arc<Receiver>,
+    life: u32,
+    server: Option<Handle>,
+    may_send: Option<Arc<MaySend>>,
+}
+
+impl SimSender {
+    /// The receiver's end.
+    async fn work(
+        wire: Arc<Wire>,
+        act: Act,
+        arrives: Duration,
+        answers: Duration,
+        answer: oneshot::Sender<()>,
+    ) {
+        let start = Instant::now();
+        tokio::time::sleep_until(start + arrives).await;
+        if matches!(act, Act::Ok | Act::DoneBut(_) | Act::Closed { done: true } | Act::Hang { done: true }) {
+            wire.arrive();
+        }
+        if matches!(act, Act::Hang { .. }) {
+            return std::future::pending().await;
+        }
+        tokio::time::sleep_until(start + answers).await;
+        let _ = answer.send(());
+    }
+}
 
 impl WebhookSender for SimSender {
     fn send(&self, request: WebhookRequest) -> LocalBoxFuture<'static, Result<Answer, SendError>> {
-        let receiver = self.0.clone();
+        let (receiver, life) = (self.receiver.clone(), self.life);
+        let elsewhere = self.server.is_some();
+        let server = self.server.clone();
+        let may_send = self.may_send.clone();
         Box::pin(async move {
-            let now_ms = receiver.clock.now_ms();
-            let (index, act, latency_ms) = receiver.book().begin(&request, now_ms);
-            let mut wire = OnTheWire { receiver, index, arrived: false, done: false };
-            let start = Instant::now();
-            let deadline = start + request.timeout;
-            let latency = Duration::from_millis(latency_ms);
-            let late = latency >= request.timeout;
-            tokio::time::sleep_until((start + latency / 2).min(deadline)).await;
-            let done = matches!(
-                act,
-                Act::Ok | Act::DoneBut(_) | Act::Closed { done: true } | Act::Hang { done: true }
-            );
-            if done && start + latency / 2 < deadline {
-                wire.arrive();
+            if let Some(may_send) = may_send
+                && let Some(wrong) = may_send(request.url.path().trim_start_matches('/'))
+            {
+                receiver.book().violations.push(format!("life {life}: {wrong}"));
             }
-            let hangs = late || matches!(act, Act::Hang { .. });
-            tokio::time::sleep_until(if hangs { deadline } else { start + latency }).await;
-            if hangs {
+            let now_ms = receiver.clock.now_ms();
+            let (index, act, latency_ms) = receiver.book().begin(life, &request, now_ms);
+            let wire = Arc::new(Wire { receiver, index, state: Mutex::default() });
+            let end = SendersEnd(wire.clone());
+            let latency = Duration::from_millis(latency_ms);
+            // A request that is long on its way may come after what another process sends: that is out of any sender's reach.
+            let arrives = if elsewhere { (latency / 2).min(ON_ITS_WAY) } else { latency / 2 };
+            let (answer, answered) = oneshot::channel();
+            let work = Self::work(wire.clone(), act, arrives, latency, answer);
+            let working = server.unwrap_or_else(Handle::current).spawn(work);
+            let in_time = tokio::time::timeout(request.timeout, answered).await;
+            working.abort();
+            if in_time.is_err() {
                 wire.end(false);
                 return Err(no_answer(NoAnswer::Timeout));
             }
@@ -288,10 +360,11 @@ impl WebhookSender for SimSender {
                 Act::Status(status) | Act::DoneBut(status) => answer(status, None),
                 Act::Wait(status, seconds) => answer(status, Some(seconds.to_string())),
                 Act::Closed { .. } => Err(no_answer(NoAnswer::Closed)),
-                Act::Hang { .. } => unreachable!("it hung"),
+                Act::Hang { .. } => Err(no_answer(NoAnswer::Closed)),
                 Act::Panic => panic!("a panic of the simulation"),
             };
             wire.end(act == Act::Ok);
+            drop(end);
             result
         })
     }

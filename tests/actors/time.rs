@@ -1,6 +1,6 @@
 //! The time of day of the simulation: that of the paused clock, and it goes on over the lives of a process.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use dispatcher::ports::clock::Clock;
@@ -48,18 +48,18 @@ impl SimClock {
         state.panic_in = None;
     }
 
+    /// The time goes on by this much: where several processes run, each has a paused clock of its own.
+    pub(crate) fn goes_on(&self, time: Duration) {
+        self.state.lock().unwrap().base_ms += time.as_millis() as i64;
+    }
+
     /// The actor that asks for the time after so many calls panics.
     pub(crate) fn panic_in(&self, calls: u64) {
         self.state.lock().unwrap().panic_in = Some(calls);
     }
-}
 
-/// What the actors see of it.
-pub(crate) struct ActorClock(pub(crate) std::sync::Arc<SimClock>);
-
-impl Clock for ActorClock {
-    fn now_ms(&self) -> i64 {
-        let mut state = self.0.state.lock().unwrap();
+    fn panic_if_its_time_has_come(&self) {
+        let mut state = self.state.lock().unwrap();
         let panics = match &mut state.panic_in {
             Some(0) => true,
             Some(left) => {
@@ -73,10 +73,44 @@ impl Clock for ActorClock {
         }
         drop(state);
         assert!(!panics, "a panic of the simulation");
+    }
+}
+
+/// What the actors see of it.
+pub(crate) struct ActorClock(pub(crate) Arc<SimClock>);
+
+impl Clock for ActorClock {
+    fn now_ms(&self) -> i64 {
+        self.0.panic_if_its_time_has_come();
         self.0.now_ms()
     }
 
     fn boot_ms(&self) -> i64 {
         self.0.now_ms()
+    }
+}
+
+/// What the actors of one of several processes see: the paused clock of their own, which stands still while the process does.
+pub(crate) struct ReplicaClock {
+    sim: Arc<SimClock>,
+    base_ms: i64,
+    began: Instant,
+}
+
+impl ReplicaClock {
+    /// Begins now. Call it where the process runs.
+    pub(crate) fn new(sim: Arc<SimClock>) -> Self {
+        Self { base_ms: sim.now_ms(), sim, began: Instant::now() }
+    }
+}
+
+impl Clock for ReplicaClock {
+    fn now_ms(&self) -> i64 {
+        self.sim.panic_if_its_time_has_come();
+        self.boot_ms()
+    }
+
+    fn boot_ms(&self) -> i64 {
+        self.base_ms + self.began.elapsed().as_millis() as i64
     }
 }

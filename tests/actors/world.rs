@@ -18,20 +18,20 @@ use dispatcher::domain::retry::RetrySchedule;
 use dispatcher::domain::stash::RowState;
 use dispatcher::domain::transfer::{DocumentHash, EventId, NewTransfer, SourcePosition, TransferKind};
 use dispatcher::metrics::Metrics;
+use dispatcher::ports::clock::Clock;
 use dispatcher::ports::event_log::{BatchLimits, EventLog};
+use dispatcher::ports::webhook_sender::WebhookSenders;
 use dispatcher::runtime::{Arbiters, ByteBudget, Cell, Kit, RestartPolicy, Supervised, supervise};
 use tokio_util::sync::CancellationToken;
 
 use crate::memory::Medium;
-use crate::memory::configs::{self, Configs, MemoryConfigs};
+use crate::memory::configs::{self, Configs, MemoryConfigs, Notices};
 use crate::memory::log::{LogData, MemoryLog};
-use crate::memory::stash::{MemoryStash, StashData};
+use crate::memory::stash::{MemoryStash, Rules, StashData};
 use crate::memory::states::MemoryStates;
 use crate::oracle::{self, Ledger, Routed};
-use crate::receiver::{Receiver, SimSenders};
+use crate::receiver::Receiver;
 use crate::time::{ActorClock, SimClock};
-
-pub(crate) const PARTITIONS: u32 = 2;
 
 /// What a scenario may choose.
 #[derive(Clone)]
@@ -40,6 +40,10 @@ pub(crate) struct Choices {
     pub(crate) unsettled_per_partition: usize,
     pub(crate) memory_bytes: usize,
     pub(crate) batch: usize,
+    pub(crate) partitions: u32,
+    /// What holds the order: without one of them it breaks.
+    pub(crate) rules: Rules,
+    pub(crate) asks_permission: bool,
 }
 
 impl Default for Choices {
@@ -56,6 +60,9 @@ impl Default for Choices {
             unsettled_per_partition: 20_000,
             memory_bytes: 64 << 20,
             batch: 100,
+            partitions: 2,
+            rules: Rules::default(),
+            asks_permission: true,
         }
     }
 }
@@ -79,16 +86,18 @@ impl World {
     pub(crate) fn with(seed: u64, choices: Choices) -> Self {
         fastrand::seed(seed);
         let clock = Arc::new(SimClock::new());
+        let partitions = choices.partitions;
+        let stash = StashData::with(choices.rules);
         Self {
             choices,
-            stash: Medium::new("stash", clock.clone(), seed ^ 1, StashData::default()),
+            stash: Medium::new("stash", clock.clone(), seed ^ 1, stash),
             states: Medium::new("states", clock.clone(), seed ^ 2, HashMap::new()),
             configs: Medium::new("configs", clock.clone(), seed ^ 3, Configs::new()),
             log: Arc::new(MemoryLog::new(Medium::new(
                 "log",
                 clock.clone(),
                 seed ^ 4,
-                LogData::new(PARTITIONS),
+                LogData::new(partitions),
             ))),
             receiver: Receiver::new(clock.clone(), seed ^ 5),
             clock,
@@ -105,11 +114,10 @@ impl World {
         let system = System::with_tokio_rt(runtime);
         let told = system.block_on(async {
             self.clock.life_begins();
-            self.receiver.new_life();
             self.stash.wake_zombies();
             self.log.medium.wake_zombies();
             self.states.wake_zombies();
-            let life = Life::begin(self).await;
+            let life = Life::begin(self, Ports::alone(self)).await;
             let told = story(&life).await;
             self.clock.life_ends(Duration::ZERO);
             told
@@ -182,7 +190,8 @@ impl World {
 
     /// What is wrong with the history so far.
     pub(crate) fn judge(&self) -> Vec<String> {
-        oracle::judge(&self.ledger.lock().unwrap(), &self.receiver.book(), &self.stash.data())
+        let dead = self.log.medium.data().dead.clone();
+        oracle::judge(&self.ledger.lock().unwrap(), &self.receiver.book(), &self.stash.data(), &dead)
     }
 
     /// The rows of a client: number of the change, state.
@@ -190,6 +199,26 @@ impl World {
         let stash = self.stash.data();
         let rows = stash.rows.iter().filter(|((id, _), _)| id.as_str() == client);
         rows.map(|(_, row)| (crate::receiver::version(&row.transfer.body), row.state)).collect()
+    }
+}
+
+/// What one process has of the world.
+pub(crate) struct Ports {
+    pub(crate) log: Arc<dyn EventLog>,
+    pub(crate) senders: Arc<dyn WebhookSenders>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) notices: Arc<Notices>,
+}
+
+impl Ports {
+    /// Of the only process.
+    fn alone(world: &World) -> Self {
+        Self {
+            log: world.log.clone(),
+            senders: Arc::new(world.receiver.new_life()),
+            clock: Arc::new(ActorClock(world.clock.clone())),
+            notices: Arc::default(),
+        }
     }
 }
 
@@ -205,13 +234,14 @@ pub(crate) struct Life<'a> {
 }
 
 impl<'a> Life<'a> {
-    async fn begin(world: &'a World) -> Self {
+    /// Starts the actors of a process.
+    pub(crate) async fn begin(world: &'a World, ports: Ports) -> Self {
         let metrics = Metrics::new();
         let kit = Kit::new(Arc::new(|_| {}), RestartPolicy::default());
         let arbiters = Arc::new(Arbiters::current("simulation"));
         let arbiter = arbiters.pick(0);
         let stash = Arc::new(MemoryStash(world.stash.clone()));
-        let configs = Arc::new(MemoryConfigs(world.configs.clone()));
+        let configs = Arc::new(MemoryConfigs::new(world.configs.clone(), ports.notices));
 
         let (store, stash_metrics) = (stash.clone(), metrics.clone());
         let stash_writes =
@@ -220,15 +250,15 @@ impl<'a> Life<'a> {
         let windows = Windows::new(world.choices.memory_bytes, metrics.clone());
         let services = Arc::new(DeliveryServices {
             configs: table,
-            log: world.log.clone(),
+            log: ports.log.clone(),
             stash: stash.clone(),
             stash_writes: stash_writes.addr,
             states: Arc::new(MemoryStates(world.states.clone())),
             windows: windows.clone(),
             row_memory: ByteBudget::new(world.choices.memory_bytes as u32, |_| {}),
             partitions: world.log.partitions(),
-            senders: Arc::new(SimSenders(world.receiver.clone())),
-            clock: Arc::new(ActorClock(world.clock.clone())),
+            senders: ports.senders,
+            clock: ports.clock.clone(),
             limits: world.choices.limits.clone(),
             metrics: metrics.clone(),
         });
@@ -238,7 +268,7 @@ impl<'a> Life<'a> {
         })
         .addr;
         let (changes, cache_metrics) = (fleet.clone().recipient(), metrics.clone());
-        let clock = Arc::new(ActorClock(world.clock.clone()));
+        let clock = ports.clock;
         let config_cache = supervise(&kit, &arbiter, "config-cache", "", move |cell| {
             ConfigCacheActor::new(cell, configs, writer, changes, clock, cache_metrics)
         })
@@ -249,7 +279,7 @@ impl<'a> Life<'a> {
         }
         let (stop_reading, stop) = (CancellationToken::new(), CancellationToken::new());
         let stage = TransferStage {
-            log: world.log.clone(),
+            log: ports.log,
             group: "transfer".to_owned(),
             limits: BatchLimits { records: world.choices.batch, bytes: 8 << 20 },
             stash,
@@ -333,11 +363,15 @@ impl<'a> Life<'a> {
     }
 
     /// Stops as the service does, and in its order.
-    pub(crate) async fn stop_in_order(&self) {
-        self.stop_reading.cancel();
-        let _ = self.fleet.send(QuiesceAll).await; // it may break just then
-        self.stop.cancel();
-        self.stage.cell.ended().await;
+    pub(crate) fn stop_in_order(&self) -> impl Future<Output = ()> + use<> {
+        let (stop_reading, stop) = (self.stop_reading.clone(), self.stop.clone());
+        let (fleet, stage) = (self.fleet.clone(), self.stage.cell.clone());
+        async move {
+            stop_reading.cancel();
+            let _ = fleet.send(QuiesceAll).await; // it may break just then
+            stop.cancel();
+            stage.ended().await;
+        }
     }
 
     /// For people: where everything stands.
@@ -345,8 +379,9 @@ impl<'a> Life<'a> {
         use std::fmt::Write as _;
         let mut text = String::new();
         let log = self.world.log.medium.data();
-        for partition in 0..PARTITIONS {
-            let _ = writeln!(text, "partition {partition} committed {}", log.committed(partition));
+        for partition in 0..self.world.choices.partitions {
+            let (committed, owner) = (log.committed(partition), log.group.owner(partition));
+            let _ = writeln!(text, "partition {partition} committed {committed} member {owner:?}");
         }
         let stash = self.world.stash.data();
         for row in stash.rows().take(20) {

@@ -8,13 +8,19 @@ mod clock;
 mod event_log;
 mod fixture;
 #[cfg(feature = "cluster")]
+mod job_queue;
+#[cfg(feature = "cluster")]
 mod kafka;
 mod locks;
 mod log_backend;
 #[cfg(feature = "cluster")]
+mod log_registry;
+#[cfg(feature = "cluster")]
 mod platform;
 #[cfg(feature = "cluster")]
 mod platform_configs;
+#[cfg(feature = "cluster")]
+mod postgres;
 #[cfg(feature = "cluster")]
 #[path = "../services/mod.rs"]
 mod services;
@@ -109,6 +115,54 @@ mod embedded {
 }
 
 #[cfg(feature = "cluster")]
+mod on_postgres {
+    use crate::postgres::PostgresBackend;
+
+    contract!(
+        PostgresBackend::new(),
+        stash: [
+            stashing_twice_is_one_row,
+            a_row_comes_back_as_it_was,
+            only_rows_below_the_committed_offset_are_drained,
+            rows_of_an_earlier_log_come_first,
+            drained_pages_follow_each_other,
+            an_old_owner_is_fenced,
+            a_batch_is_all_or_nothing,
+            a_drain_lease_is_of_one_owner,
+            an_owner_takes_its_own_lease_over,
+            a_lease_is_given_back_by_who_holds_it,
+            a_lost_lease_cannot_write,
+            check_tells_what_waits,
+            a_failure_counts_and_frees,
+            a_claim_stays_when_the_row_is_stashed_again,
+            a_delivery_supersedes_older_dead_rows_of_its_document,
+            a_dead_row_is_not_drained,
+            burying_leaves_nothing_pending,
+            a_backlog_is_counted,
+            the_next_attempt_is_the_earliest_that_is_set,
+            a_held_document_is_left_out,
+            rows_outlive_a_restart,
+        ],
+        client_states: [a_state_comes_back, states_outlive_a_restart],
+        locks: [
+            a_lease_is_of_one,
+            tokens_rise_with_each_holder,
+            a_lease_that_was_given_back_cannot_be_renewed,
+            an_expired_lease_is_taken_over,
+            keys_are_independent,
+        ],
+        log_registry: [
+            a_log_is_found_once_it_is_registered,
+            a_log_that_was_made_again_is_another,
+            incarnations_rise_over_all_names,
+            the_quickest_replica_registers,
+            it_tells_what_is_committed,
+            a_group_is_new_once,
+        ],
+    );
+}
+
+#[cfg(feature = "cluster")]
 mod on_kafka {
     use crate::kafka::KafkaBackend;
 
@@ -135,6 +189,43 @@ mod on_kafka {
             a_restart_keeps_shape_and_goes_on_counting,
             lag_counts_what_is_not_committed,
             dead_letters_are_kept_with_their_work,
+        ],
+    );
+}
+
+#[cfg(feature = "cluster")]
+mod on_bullmq {
+    use crate::fixture::BullMqBackend;
+
+    contract!(
+        BullMqBackend::new(),
+        job_queue: [
+            an_id_that_is_there_adds_nothing,
+            a_job_comes_back_as_it_was_added,
+            jobs_run_in_their_order,
+            a_delayed_job_waits_until_it_is_due,
+            concurrency_is_kept,
+            a_failed_attempt_is_tried_again_with_its_reason,
+            the_last_attempt_gives_up,
+            going_on_later_counts_no_attempt,
+            a_dedup_queue_keeps_the_id,
+            a_redrivable_queue_frees_the_id,
+            promote_acts_on_delayed_jobs,
+            retry_acts_on_failed_jobs,
+            remove_acts_on_all_but_active_jobs,
+            all_are_promoted_or_retried,
+            clean_removes_by_state_and_age,
+            a_paused_queue_gives_nothing_away,
+            a_running_job_can_speak,
+            a_stop_waits_for_what_runs,
+            what_outlasts_a_stop_is_taken_by_another,
+            an_idle_worker_stops_at_once,
+            workers_share_a_queue,
+            the_oldest_waiting_job_is_known,
+            a_schedule_makes_jobs,
+            schedules_are_listed_changed_and_removed,
+            a_schedule_that_is_put_again_is_left_alone,
+            the_next_job_of_a_schedule_is_not_removed_alone,
         ],
     );
 }

@@ -20,8 +20,8 @@ use crate::services::{self, Service, unique};
 /// Where a test's configs are.
 pub(crate) struct Platform {
     pub(crate) prefix: String,
-    mongo: (String, u16),
-    redis: (String, u16),
+    mongo: String,
+    redis: String,
 }
 
 /// One process of the service, as far as it has to do with configs.
@@ -31,31 +31,24 @@ pub(crate) struct Replica {
     pub(crate) metrics: Metrics,
 }
 
-fn place(service: &Service) -> (String, u16) {
-    (service.host().to_owned(), service.port())
-}
-
 impl Platform {
     /// On the services that all tests share.
     pub(crate) async fn new() -> Self {
-        let (mongo, redis) =
-            tokio::task::spawn_blocking(|| (place(services::mongo()), place(services::redis())))
-                .await
-                .unwrap();
+        let urls = || (services::mongo().url().to_owned(), services::redis().url().to_owned());
+        let (mongo, redis) = tokio::task::spawn_blocking(urls).await.unwrap();
         Self { prefix: unique("p"), mongo, redis }
     }
 
     pub(crate) fn with_redis(self, redis: &Service) -> Self {
-        Self { redis: place(redis), ..self }
+        Self { redis: redis.url().to_owned(), ..self }
     }
 
     pub(crate) fn with_mongo(self, mongo: &Service) -> Self {
-        Self { mongo: place(mongo), ..self }
+        Self { mongo: mongo.url().to_owned(), ..self }
     }
 
     pub(crate) fn redis_options(&self) -> RedisOptions {
-        let url = format!("redis://{}:{}", self.redis.0, self.redis.1);
-        RedisOptions { url: Secret::new(url), password: None, prefix: self.prefix.clone() }
+        RedisOptions { url: Secret::new(&self.redis), password: None, prefix: self.prefix.clone() }
     }
 
     pub(crate) fn redis(&self, metrics: &Metrics) -> Arc<Redis> {
@@ -64,7 +57,7 @@ impl Platform {
 
     pub(crate) fn mongo_options(&self) -> MongoOptions {
         MongoOptions {
-            hosts: Secret::new(format!("{}:{}", self.mongo.0, self.mongo.1)),
+            hosts: Secret::new(&self.mongo),
             user: None,
             password: None,
             database: None,
@@ -87,7 +80,7 @@ impl Platform {
     }
 
     pub(crate) async fn client(&self) -> Client {
-        Client::with_uri_str(format!("mongodb://{}:{}/", self.mongo.0, self.mongo.1)).await.unwrap()
+        Client::with_uri_str(&self.mongo).await.unwrap()
     }
 
     /// The configs, as the platform itself writes them.
@@ -97,7 +90,7 @@ impl Platform {
 
     /// Redis itself.
     pub(crate) async fn keys(&self) -> MultiplexedConnection {
-        let client = redis::Client::open((self.redis.0.as_str(), self.redis.1)).unwrap();
+        let client = redis::Client::open(self.redis.as_str()).unwrap();
         client.get_multiplexed_async_connection().await.unwrap()
     }
 }

@@ -17,8 +17,6 @@ use crate::fixture::{client, soon};
 use crate::platform::{Platform, Replica, document, hint};
 use crate::services::{self, Service};
 
-const AT_ONCE: Duration = Duration::from_millis(500);
-
 fn webhook(stored: &StoredConfig) -> &str {
     stored.config.delivery.as_ref().unwrap().webhook.as_str()
 }
@@ -324,7 +322,8 @@ async fn without_redis_mongodb_is_asked_and_notices_come_again() {
         assert!(replica.configs.get(&client("a")).await.unwrap().is_some());
         documents.update_one(doc! {}, doc! { "$inc": { "version": 1 } }).await.unwrap();
         assert_eq!(replica.configs.changed(hint("d", Some(&read))).await, Ok(Some(client("a"))));
-        assert!(start.elapsed() < AT_ONCE * 2, "{:?}", start.elapsed());
+        // Whoever waited for Redis each time would take longer.
+        assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
         assert!(replica.redis.health().await.is_err());
         assert!(replica.metrics.copies_dropped.with_label_values(&["config"]).get() > 0);
         assert_eq!(soon(replica.configs.next_notice()).await, ConfigNotice::Changed(client("a")), "its own");
@@ -364,7 +363,8 @@ async fn redis_may_come_back_empty() {
 async fn works_soon(replica: &Replica) {
     let start = Instant::now();
     soon(async { while replica.configs.get(&client("a")).await.is_err() {} }).await;
-    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    // The driver looks every 10 s by itself, and twice a second while somebody asks.
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
 }
 
 #[tokio::test]
@@ -387,7 +387,7 @@ async fn without_mongodb_everything_waits_and_goes_on_by_itself() {
         replica.configs.delete(&a, 1),
         replica.configs.health(),
     );
-    assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(9), "{:?}", start.elapsed());
     let errors = [load.err(), get.err(), changed.err(), recheck.err(), put.err(), off.err(), health.err()];
     for err in errors {
         let err = err.unwrap();
@@ -399,7 +399,7 @@ async fn without_mongodb_everything_waits_and_goes_on_by_itself() {
     mongo.freeze();
     let start = Instant::now();
     assert!(replica.configs.get(&a).await.unwrap_err().is_transient());
-    assert!(start.elapsed() < Duration::from_secs(12), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
     mongo.thaw();
     works_soon(&replica).await;
     assert_eq!(replica.configs.changed(hint("d", Some(&read))).await, Ok(Some(a)));
@@ -420,7 +420,12 @@ async fn a_server_tells_what_it_is() {
     assert_eq!(replica.configs.can_write().await, Ok(true));
     assert_eq!(platform.documents().await.count_documents(doc! {}).await.unwrap(), 1);
     connected(&replica).await;
-    assert!(replica.redis.version().await.unwrap().starts_with(|first: char| first.is_ascii_digit()));
+    let now_ms = SystemClock.now_ms();
+    assert!(server.clock_ms.is_some_and(|clock_ms| (now_ms - clock_ms).abs() < 10_000), "{server:?}");
+    let server = replica.redis.server().await.unwrap();
+    assert!(server.version.starts_with(|first: char| first.is_ascii_digit()), "{server:?}");
+    assert_eq!(server.eviction, "noeviction");
+    assert!((now_ms - server.clock_ms).abs() < 10_000, "{server:?}");
 }
 
 #[tokio::test]

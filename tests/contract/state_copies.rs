@@ -60,11 +60,14 @@ async fn the_truth_does_not_wait_for_redis_and_copies_follow_when_it_is_back() {
     let redis = platform.redis(&Metrics::new());
     let states = StateCopies::new(stores.states, redis);
     service.kill();
-    for since_ms in 1..=50 {
-        let state = ClientState { failing_since_ms: Some(since_ms), ..ClientState::new(1) };
-        let put = async { states.put(&client("a"), state).await };
-        tokio::time::timeout(Duration::from_millis(500), put).await.unwrap().unwrap();
-    }
+    let puts = async {
+        for since_ms in 1..=50 {
+            let state = ClientState { failing_since_ms: Some(since_ms), ..ClientState::new(1) };
+            states.put(&client("a"), state).await.unwrap();
+        }
+    };
+    // Waiting a second each time, it would take longer.
+    soon(puts).await;
     service.start_again();
     let mut keys = platform.keys().await;
     until(&mut keys, &format!("{}:dsp:failing:a", platform.prefix), Some(50)).await;

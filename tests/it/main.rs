@@ -18,6 +18,7 @@ mod admin;
 #[cfg(feature = "cluster")]
 mod both_modes;
 mod bounds;
+mod check;
 mod cli;
 mod disk_full;
 mod fixtures;

@@ -10,7 +10,7 @@ use super::lanes::{Entry, Origin};
 use super::writes::After;
 use super::{Rows, Target, WebhookDeliveryActor};
 use crate::domain::client_state::ClientEvent;
-use crate::domain::stash::{NewRow, RowFailure, StashCheck, StashWrite};
+use crate::domain::stash::{NewRow, Place, RowFailure, StashCheck, StashWrite};
 use crate::domain::transfer::{DocumentHash, Transfer};
 
 /// How many transfers are taken from the inbox at once: one question to the stash.
@@ -117,20 +117,20 @@ impl WebhookDeliveryActor {
         let mut appended = Vec::new();
         let mut full = false;
         for transfer in batch {
-            let document = transfer.document_hash;
-            let waits =
-                check.waiting.contains(&document) || self.life.intake.stashed_since.contains(&document);
             // From the first that does not fit on, the rest of the batch is spilled: none may overtake.
             full = full || !self.fits(&transfer);
-            if check.stashed.contains(&transfer.event_id) {
-                self.inbox.settle(transfer.sequence);
-            } else if waits {
-                appended.push((transfer, "behind"));
-            } else if full {
-                appended.push((transfer, "spilled"));
-            } else {
-                let origin = Origin::Live { supersedes: check.dead.contains(&document) };
-                self.life.lanes.push(Entry { transfer, origin, since: now, _memory: None });
+            let document = transfer.document_hash;
+            match check.place(&document, &transfer.event_id) {
+                Place::HasRow => self.inbox.settle(transfer.sequence),
+                Place::Behind => appended.push((transfer, "behind")),
+                Place::Free { .. } if self.life.intake.stashed_since.contains(&document) => {
+                    appended.push((transfer, "behind"));
+                }
+                Place::Free { .. } if full => appended.push((transfer, "spilled")),
+                Place::Free { supersedes } => {
+                    let origin = Origin::Live { supersedes };
+                    self.life.lanes.push(Entry { transfer, origin, since: now, _memory: None });
+                }
             }
         }
         self.append(appended);

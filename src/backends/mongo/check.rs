@@ -22,6 +22,8 @@ pub struct MongoServer {
     pub ferretdb: Option<String>,
     /// How it stands with others.
     pub topology: Topology,
+    /// Its clock when it answered, milliseconds since 1970.
+    pub clock_ms: Option<i64>,
 }
 
 /// How a server stands with others. Debezium needs a replica set or a sharded cluster.
@@ -58,6 +60,7 @@ pub(super) async fn server(link: &MongoLink) -> StoreResult<MongoServer> {
         version: text(&build, "version").unwrap_or_else(|| "unknown".to_owned()),
         ferretdb: text(&build, "ferretdbVersion"),
         topology,
+        clock_ms: hello.get_datetime("localTime").ok().map(|time| time.timestamp_millis()),
     })
 }
 

@@ -39,6 +39,11 @@ impl MongoLink {
         Ok(Self { address, prefix: options.prefix.clone(), client: OnceCell::new() })
     }
 
+    /// On a client that is there already.
+    pub(super) fn of(options: &MongoOptions, client: Client) -> Result<Self, MongoOptionsError> {
+        Ok(Self { client: OnceCell::new_with(Some(client)), ..Self::new(options)? })
+    }
+
     /// The client. Made on first use: the hosts behind `mongodb+srv` stand in DNS, which may be away.
     pub(super) async fn client(&self) -> StoreResult<&Client> {
         let made = self.client.get_or_try_init(async || {

@@ -51,6 +51,11 @@ impl Memory {
         }
     }
 
+    /// All configs were read: as [`Memory::seen`], also of clients that have none.
+    pub(super) fn seen_all(&self, marks: &HashMap<ClientId, Mark>) {
+        self.inner().told.retain(|client, told| marks.get(client).copied().flatten() == *told);
+    }
+
     /// Whether a client's config is news; it is told with this.
     pub(super) fn tell(&self, client: &ClientId, mark: Mark) -> bool {
         self.inner().told.insert(client.clone(), mark) != Some(mark)
@@ -87,6 +92,12 @@ mod tests {
         assert!(memory.tell(&a, one), "somebody may have taken over the other");
         assert!(memory.tell(&a, None));
         assert!(!memory.tell(&a, None));
+        memory.seen_all(&HashMap::new());
+        assert!(!memory.tell(&a, None));
         assert!(memory.tell(&a, one));
+        memory.seen_all(&HashMap::from([(a.clone(), one)]));
+        assert!(!memory.tell(&a, one));
+        memory.seen_all(&HashMap::new());
+        assert!(memory.tell(&a, one), "it was gone, and is there again");
     }
 }

@@ -9,6 +9,7 @@ mod documents;
 mod link;
 mod memory;
 mod options;
+mod probe;
 mod reads;
 mod writes;
 
@@ -18,6 +19,7 @@ use tokio::runtime::Handle;
 
 pub use self::check::{MongoServer, PreImages, Topology};
 pub use self::options::{MongoOptions, MongoOptionsError};
+pub use self::probe::probe;
 
 use self::link::MongoLink;
 use self::memory::Memory;
@@ -88,13 +90,16 @@ impl MongoClientConfigs {
         self.run(|store| async move { check::can_write(&store.link).await })
     }
 
-    fn run<T, F>(&self, call: impl FnOnce(Arc<Store>) -> F) -> BoxFuture<'_, StoreResult<T>>
+    fn run<'a, T, F>(
+        &'a self,
+        call: impl FnOnce(Arc<Store>) -> F + Send + 'a,
+    ) -> BoxFuture<'a, StoreResult<T>>
     where
         T: Send + 'static,
         F: Future<Output = StoreResult<T>> + Send + 'static,
     {
-        let task = self.handle.spawn(call(Arc::clone(&self.store)));
         Box::pin(async {
+            let task = self.handle.spawn(call(Arc::clone(&self.store)));
             task.await
                 .unwrap_or_else(|err| Err(StoreError::Unavailable(format!("mongodb: call ended: {err}"))))
         })

@@ -24,9 +24,8 @@ impl Store {
         let documents = self.find(doc! { "key": KEY }, LOAD).await?;
         let ids: Vec<_> = documents.iter().filter_map(document_and_client).collect();
         let newest = self.newest(documents);
-        for (client, document) in &newest {
-            self.memory.seen(client, mark(Some(document)));
-        }
+        let marks = newest.iter().map(|(client, document)| (client.clone(), mark(Some(document))));
+        self.memory.seen_all(&marks.collect());
         self.redis.keep_config_ids(&ids).await;
         Ok(newest.into_values().map(ConfigDocument::into_stored).collect())
     }

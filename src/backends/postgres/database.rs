@@ -30,8 +30,9 @@ pub(super) struct Database {
 
 impl Database {
     /// Connects when it is first asked.
-    pub(super) fn new(connector: Arc<Connector>, pool_size: usize, runtime: Handle) -> Self {
-        let pool = Pool { connector, permits: Semaphore::new(pool_size.max(1)), idle: Mutex::default() };
+    pub(super) fn new(connector: Arc<Connector>, pool_size: u32, runtime: Handle) -> Self {
+        let pool =
+            Pool { connector, permits: Semaphore::new(pool_size.max(1) as usize), idle: Mutex::default() };
         Self { pool: Arc::new(pool), runtime }
     }
 
@@ -103,7 +104,7 @@ impl Pool {
         };
         let mut session = match self.take_idle() {
             Some(session) => session,
-            None => self.connector.connect().await.map_err(|error| unavailable(error.to_string()))?,
+            None => self.connector.connect().await?,
         };
         let result = tokio::time::timeout(WORK, work(&mut session.connection))
             .await

@@ -1,7 +1,10 @@
 //! The tables, made and brought up to date.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use diesel::migration::MigrationSource;
+use diesel::pg::Pg;
 use diesel::sql_types::{BigInt, Bool, Text};
 use diesel_async::async_connection_wrapper::AsyncConnectionWrapper;
 use diesel_async::{AsyncPgConnection, RunQueryDsl as _, SimpleAsyncConnection as _};
@@ -39,6 +42,12 @@ pub(super) async fn run(connector: Arc<Connector>, runtime: &Handle) -> Result<V
         migrated.await.map_err(|error| failed(&error))?.map_err(|error: String| failed(&error))
     });
     task.await.map_err(|error| failed(&error))?
+}
+
+/// The versions of all that this build knows, as the table of the applied has them.
+pub(super) fn versions() -> BTreeSet<String> {
+    let known = MigrationSource::<Pg>::migrations(&MIGRATIONS).unwrap_or_default();
+    known.iter().map(|migration| migration.name().version().to_string()).collect()
 }
 
 /// Waits until nobody else migrates, and makes the schema. It is asked for first: to create what is there needs the

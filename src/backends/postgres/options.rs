@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::domain::config::Secret;
+use crate::ports::StoreError;
 
 /// How the connection is protected, in libpq's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -50,7 +51,7 @@ pub struct PostgresOptions {
     /// What stands before `dispatcher` in the name of the schema: letters, digits, `-` and `_`, at most 40. May be empty.
     pub prefix: String,
     /// Connections at most.
-    pub pool_size: usize,
+    pub pool_size: u32,
     /// How long a connection may take to open.
     pub connect_timeout: Duration,
     /// How the connection is protected.
@@ -110,6 +111,16 @@ impl OpenError {
     /// Whether the same may succeed later without anybody changing the settings.
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Unavailable(_))
+    }
+}
+
+impl From<OpenError> for StoreError {
+    /// Once it was open, whatever keeps a connection from being made again is waited for: somebody is at it.
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Unavailable(why) => Self::Unavailable(why),
+            other => Self::Unavailable(other.to_string()),
+        }
     }
 }
 

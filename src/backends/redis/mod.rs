@@ -55,6 +55,17 @@ pub struct RedisOptions {
 #[error("not a Redis URL: expected redis://host:port, or rediss:// for TLS")]
 pub struct RedisOptionsError;
 
+/// What a Redis server says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RedisServer {
+    /// Its version, `7.0.15`.
+    pub version: String,
+    /// What it removes when its memory is full; the queues need `noeviction`.
+    pub eviction: String,
+    /// Its clock when it answered, milliseconds since 1970.
+    pub clock_ms: i64,
+}
+
 /// Redis, there or not.
 pub struct Redis {
     link: Arc<Link>,
@@ -91,15 +102,24 @@ impl Redis {
         answer.map(drop).map_err(|away| StoreError::Unavailable(away.0))
     }
 
-    /// The version of the server, as `INFO` tells it.
+    /// What the server says of itself.
     ///
     /// # Errors
     /// It does not answer.
-    pub async fn version(&self) -> StoreResult<String> {
-        let info: Result<String, _> = self.link.query(redis::cmd("INFO").arg("server")).await;
-        let info = info.map_err(|away| StoreError::Unavailable(away.0))?;
-        let version = info.lines().find_map(|line| line.strip_prefix("redis_version:"));
-        Ok(version.unwrap_or("unknown").trim().to_owned())
+    pub async fn server(&self) -> StoreResult<RedisServer> {
+        let unavailable = |away: link::Away| StoreError::Unavailable(away.0);
+        let (seconds, micros): (i64, i64) =
+            self.link.query(&redis::cmd("TIME")).await.map_err(unavailable)?;
+        let info: String = self.link.query(&redis::cmd("INFO")).await.map_err(unavailable)?;
+        let told = |name: &str| {
+            let told = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            told.unwrap_or("unknown").trim().to_owned()
+        };
+        Ok(RedisServer {
+            version: told("redis_version"),
+            eviction: told("maxmemory_policy"),
+            clock_ms: seconds * 1000 + micros / 1000,
+        })
     }
 
     /// The next notice of another replica, or of this one. Cancel-safe; for one listener.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, RedisResult};
 
-use crate::domain::config::Secret;
+use super::{RedisOptions, RedisOptionsError, client};
 use crate::ports::clock::{Clock as _, SystemClock};
 use crate::ports::findings::Findings;
 
@@ -14,16 +14,19 @@ const LEAST_VERSION: (u32, u32) = (6, 2);
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);
 
-/// Looks whether the server at `url` can hold keys that begin with `prefix`.
-pub async fn probe(url: &Secret, prefix: &str, findings: &mut Findings) {
-    let mut connection = match connect(url).await {
+/// Looks whether the server can hold our keys.
+pub async fn probe(options: &RedisOptions, findings: &mut Findings) {
+    let Some(client) = client(options) else {
+        return findings.fault("settings", RedisOptionsError.to_string(), "correct REDIS_URL");
+    };
+    let mut connection = match connect(&client).await {
         Ok(connection) => connection,
         Err(err) => {
             let advice = "start it, or set REDIS_HOST, REDIS_PORT and REDIS_PASSWORD, or REDIS_URL (rediss:// for TLS)";
             return findings.fault("connection", err.to_string(), advice);
         }
     };
-    if let Err(err) = look(&mut connection, prefix, findings).await {
+    if let Err(err) = look(&mut connection, &options.prefix, findings).await {
         findings.fault(
             "commands",
             err.to_string(),
@@ -32,11 +35,10 @@ pub async fn probe(url: &Secret, prefix: &str, findings: &mut Findings) {
     }
 }
 
-async fn connect(url: &Secret) -> RedisResult<MultiplexedConnection> {
+async fn connect(client: &Client) -> RedisResult<MultiplexedConnection> {
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(ANSWER_WITHIN))
         .set_response_timeout(Some(ANSWER_WITHIN));
-    let client = Client::open(url.expose())?;
     let mut connection = client.get_multiplexed_async_connection_with_config(&config).await?;
     redis::cmd("PING").query_async::<()>(&mut connection).await?;
     Ok(connection)
@@ -117,6 +119,7 @@ fn judge(info: &str, findings: &mut Findings) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::config::Secret;
     use crate::ports::findings::{Finding, Outcome};
 
     fn judged(info: &str) -> Vec<(&'static str, Outcome)> {
@@ -151,7 +154,8 @@ mod tests {
         let url = format!("redis://:hunter2@{}/", listener.local_addr().unwrap());
         drop(listener);
         let mut findings = Findings::of("redis");
-        probe(&Secret::new(url), "wnx", &mut findings).await;
+        let options = RedisOptions { url: Secret::new(url), password: None, prefix: "wnx".to_owned() };
+        probe(&options, &mut findings).await;
         let list = findings.into_list();
         assert_eq!(list.len(), 1);
         assert!(list[0].outcome == Outcome::Fault && !list[0].found.contains("hunter2"), "{list:?}");

@@ -1,17 +1,42 @@
 //! The configs of the clients.
 
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex};
 
 use dispatcher::domain::config::{ClientConfig, ClientId, Status, read_value};
-use dispatcher::ports::client_configs::{ClientConfigs, ConfigHint, Put, StoredConfig};
+use dispatcher::ports::client_configs::{ClientConfigs, ConfigHint, ConfigNotice, Put, StoredConfig};
 use dispatcher::ports::{BoxFuture, StoreResult};
+use tokio::sync::Notify;
 
 use super::Medium;
 
 pub(crate) type Configs = HashMap<ClientId, StoredConfig>;
 
-pub(crate) struct MemoryConfigs(pub(crate) Arc<Medium<Configs>>);
+/// The configs as one process sees them.
+pub(crate) struct MemoryConfigs {
+    medium: Arc<Medium<Configs>>,
+    notices: Arc<Notices>,
+}
+
+impl MemoryConfigs {
+    pub(crate) fn new(medium: Arc<Medium<Configs>>, notices: Arc<Notices>) -> Self {
+        Self { medium, notices }
+    }
+}
+
+/// What a process is told of the configs by the others.
+#[derive(Default)]
+pub(crate) struct Notices {
+    told: Mutex<VecDeque<ConfigNotice>>,
+    changed: Notify,
+}
+
+impl Notices {
+    pub(crate) fn tell(&self, notice: ConfigNotice) {
+        self.told.lock().unwrap().push_back(notice);
+        self.changed.notify_one();
+    }
+}
 
 /// Replaces a client's config.
 pub(crate) fn put(configs: &mut Configs, client: &ClientId, status: Status, value: &str, now_ms: i64) -> Put {
@@ -38,11 +63,12 @@ pub(crate) fn delete(configs: &mut Configs, client: &ClientId) -> bool {
 
 impl ClientConfigs for MemoryConfigs {
     fn load(&self) -> BoxFuture<'_, StoreResult<Vec<StoredConfig>>> {
-        Box::pin(self.0.read(|configs| configs.values().cloned().collect()))
+        Box::pin(self.medium.read(|configs| configs.values().cloned().collect()))
     }
 
     fn get<'a>(&'a self, client: &'a ClientId) -> BoxFuture<'a, StoreResult<Option<StoredConfig>>> {
-        Box::pin(self.0.read(|configs| configs.get(client).cloned()))
+        let client = client.clone();
+        Box::pin(self.medium.read(move |configs| configs.get(&client).cloned()))
     }
 
     fn put<'a>(
@@ -53,17 +79,17 @@ impl ClientConfigs for MemoryConfigs {
         now_ms: i64,
     ) -> BoxFuture<'a, StoreResult<Put>> {
         let client = client.clone();
-        Box::pin(self.0.write(move |configs| put(configs, &client, status, &value, now_ms)))
+        Box::pin(self.medium.write(move |configs| put(configs, &client, status, &value, now_ms)))
     }
 
     fn delete<'a>(&'a self, client: &'a ClientId, _: i64) -> BoxFuture<'a, StoreResult<bool>> {
         let client = client.clone();
-        Box::pin(self.0.write(move |configs| delete(configs, &client)))
+        Box::pin(self.medium.write(move |configs| delete(configs, &client)))
     }
 
     fn deactivate<'a>(&'a self, tried: &'a ClientConfig, now_ms: i64) -> BoxFuture<'a, StoreResult<bool>> {
         let tried = tried.clone();
-        Box::pin(self.0.write(move |configs| {
+        Box::pin(self.medium.write(move |configs| {
             let Some(stored) = configs.get(&tried.client).filter(|stored| stored.config.is_still(&tried))
             else {
                 return false;
@@ -72,6 +98,17 @@ impl ClientConfigs for MemoryConfigs {
             put(configs, &tried.client, Status::Inactive, &value, now_ms);
             true
         }))
+    }
+
+    fn next_notice(&self) -> BoxFuture<'_, ConfigNotice> {
+        Box::pin(async {
+            loop {
+                if let Some(notice) = self.notices.told.lock().unwrap().pop_front() {
+                    return notice;
+                }
+                self.notices.changed.notified().await;
+            }
+        })
     }
 
     fn changed(&self, _: ConfigHint) -> BoxFuture<'_, StoreResult<Option<ClientId>>> {

@@ -13,12 +13,17 @@ use dispatcher::ports::{BoxFuture, StoreError, StoreResult};
 use tokio::sync::Notify;
 
 use super::Medium;
+use super::group::Group;
 
 pub(crate) const INCARNATION: u32 = 1;
 
 #[derive(Default)]
 pub(crate) struct LogData {
     partitions: Vec<Partition>,
+    /// The members that share the partitions, where several processes run.
+    pub(crate) group: Group,
+    /// What the stash refused.
+    pub(crate) dead: Vec<DeadLetter>,
     /// Rises with each consumer: an older one commits nothing any more.
     generation: u64,
 }
@@ -32,7 +37,27 @@ struct Partition {
 
 impl LogData {
     pub(crate) fn new(partitions: u32) -> Self {
-        Self { partitions: vec![Partition::default(); partitions as usize], generation: 0 }
+        Self {
+            partitions: vec![Partition::default(); partitions as usize],
+            group: Group::new(partitions),
+            dead: Vec::new(),
+            generation: 0,
+        }
+    }
+
+    /// Some records from this offset on.
+    pub(crate) fn records(&self, partition: u32, from: i64, most: usize) -> Vec<Arc<Transfer>> {
+        let records = &self.partitions[partition as usize].records;
+        let first = records.partition_point(|record| record.sequence.offset < from);
+        records[first..].iter().take(most).cloned().collect()
+    }
+
+    pub(crate) fn commit(&mut self, offsets: &BTreeMap<u32, i64>) {
+        for (partition, next) in offsets {
+            let place = &mut self.partitions[*partition as usize];
+            assert!(*next <= place.next_offset, "commit beyond the end");
+            place.committed = place.committed.max(*next);
+        }
     }
 
     /// Whether every record is committed.
@@ -40,7 +65,7 @@ impl LogData {
         self.lag() == 0
     }
 
-    fn lag(&self) -> u64 {
+    pub(crate) fn lag(&self) -> u64 {
         let open = |partition: &Partition| {
             let records = partition.records.iter().rev();
             records.take_while(|record| record.sequence.offset >= partition.committed).count() as u64
@@ -56,7 +81,7 @@ impl LogData {
 
 pub(crate) struct MemoryLog {
     pub(crate) medium: Arc<Medium<LogData>>,
-    grown: Arc<Notify>,
+    pub(crate) grown: Arc<Notify>,
 }
 
 impl MemoryLog {
@@ -78,7 +103,7 @@ impl MemoryLog {
     }
 }
 
-fn no_source<T>() -> StoreResult<T> {
+pub(crate) fn no_source<T>() -> StoreResult<T> {
     Err(StoreError::Refused("there is no source stream here".to_owned()))
 }
 
@@ -123,8 +148,8 @@ impl EventLog for MemoryLog {
         })
     }
 
-    fn keep_dead(&self, _: Vec<DeadLetter>) -> BoxFuture<'_, StoreResult<()>> {
-        Box::pin(async { no_source() })
+    fn keep_dead(&self, letters: Vec<DeadLetter>) -> BoxFuture<'_, StoreResult<()>> {
+        Box::pin(self.medium.write(move |log| log.dead.extend(letters)))
     }
 
     fn dead_letters(&self, _: i64, _: usize) -> BoxFuture<'_, StoreResult<Vec<(i64, DeadLetter)>>> {
@@ -163,12 +188,10 @@ impl MemoryConsumer {
         for step in 0..count {
             let index = (places.turn + step) % count;
             let (partition, position) = (index as u32, places.positions[index]);
-            let records = &log.partitions[index].records;
-            let from = records.partition_point(|record| record.sequence.offset < position);
-            if places.paused.contains(&partition) || from == records.len() {
+            let found = log.records(partition, position, most);
+            if places.paused.contains(&partition) || found.is_empty() {
                 continue;
             }
-            let found: Vec<_> = records[from..].iter().take(most).cloned().collect();
             places.positions[index] = found[found.len() - 1].sequence.offset + 1;
             places.turn = index + 1;
             return Some((partition, found));
@@ -202,11 +225,7 @@ impl TransferConsumer for MemoryConsumer {
                 if log.generation != generation {
                     return Err(StoreError::Fenced("another consumer reads this log".to_owned()));
                 }
-                for (partition, next) in offsets {
-                    let place = &mut log.partitions[partition as usize];
-                    assert!(next <= place.next_offset, "commit beyond the end");
-                    place.committed = place.committed.max(next);
-                }
+                log.commit(&offsets);
                 Ok(())
             };
             self.medium.write(commit).await?

@@ -1,7 +1,9 @@
 //! Stores in memory that keep their contracts to the letter, and are as late and as unreliable as real ones.
 
 pub(crate) mod configs;
+pub(crate) mod group;
 pub(crate) mod log;
+pub(crate) mod member;
 pub(crate) mod stash;
 pub(crate) mod states;
 
@@ -11,6 +13,7 @@ use std::time::Duration;
 
 use dispatcher::ports::{StoreError, StoreResult};
 use fastrand::Rng;
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::time::SimClock;
@@ -25,6 +28,8 @@ pub(crate) struct Medium<D> {
     data: Mutex<D>,
     weather: Mutex<Weather>,
     turn: tokio::sync::Mutex<()>,
+    /// Where it runs, when that is not where the process does: then it goes on while a process stands still, or dies.
+    server: Mutex<Option<Handle>>,
     begun: Mutex<Begun<D>>,
 }
 
@@ -58,6 +63,7 @@ impl<D: Send + 'static> Medium<D> {
             data: Mutex::new(data),
             weather: Mutex::new(weather),
             turn: tokio::sync::Mutex::default(),
+            server: Mutex::default(),
             begun: Mutex::new(Begun { next: 0, ops: VecDeque::new(), zombies: Vec::new() }),
         })
     }
@@ -66,12 +72,24 @@ impl<D: Send + 'static> Medium<D> {
         self.data.lock().unwrap()
     }
 
+    /// It runs there from now on.
+    pub(crate) fn runs_on(&self, server: Handle) {
+        *self.server.lock().unwrap() = Some(server);
+    }
+
     pub(crate) fn set_latency(&self, at_most: Duration) {
         self.weather.lock().unwrap().latency_ms = at_most.as_millis() as u64;
     }
 
     pub(crate) fn set_flaky(&self, share: f64) {
         self.weather.lock().unwrap().flaky = share;
+    }
+
+    /// All three at once.
+    pub(crate) fn behaves(&self, latency: Duration, flaky: f64, away: Duration) {
+        self.set_latency(latency);
+        self.set_flaky(flaky);
+        self.go_away(away);
     }
 
     /// The store cannot be asked for so long.
@@ -106,14 +124,25 @@ impl<D: Send + 'static> Medium<D> {
         StoreError::Unavailable(format!("{} is away", self.name))
     }
 
-    pub(crate) async fn read<T>(&self, look: impl FnOnce(&D) -> T) -> StoreResult<T> {
-        self.travel().await;
-        if self.fails() {
-            return Err(self.unavailable());
+    pub(crate) async fn read<T: Send + 'static>(
+        self: &Arc<Self>,
+        look: impl FnOnce(&D) -> T + Send + 'static,
+    ) -> StoreResult<T> {
+        let medium = self.clone();
+        let read = async move {
+            medium.travel().await;
+            if medium.fails() {
+                return Err(medium.unavailable());
+            }
+            let seen = look(&medium.data());
+            medium.travel().await;
+            Ok(seen)
+        };
+        let server = self.server.lock().unwrap().clone();
+        match server {
+            Some(server) => server.spawn(read).await.unwrap_or_else(|_| Err(self.unavailable())),
+            None => read.await,
         }
-        let seen = look(&self.data());
-        self.travel().await;
-        Ok(seen)
     }
 
     pub(crate) async fn write<T: Send + 'static>(
@@ -133,7 +162,8 @@ impl<D: Send + 'static> Medium<D> {
         };
         let medium = self.clone();
         let (told, result) = oneshot::channel();
-        tokio::spawn(async move {
+        let server = self.server.lock().unwrap().clone();
+        server.unwrap_or_else(Handle::current).spawn(async move {
             let turn = medium.turn.lock().await;
             medium.travel().await;
             let failed = medium.fails();

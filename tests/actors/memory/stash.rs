@@ -15,8 +15,31 @@ use dispatcher::ports::{BoxFuture, StoreError, StoreResult};
 use super::Medium;
 use super::log::INCARNATION;
 
+/// The rules of the stash. A world without one of them shows what it is good for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rules {
+    /// Writes by an epoch that has ended are refused.
+    pub(crate) fence: bool,
+    /// Rows are drained only below the committed offset.
+    pub(crate) below_commit: bool,
+    /// Rows come in the order of the log; otherwise in that in which they were written.
+    pub(crate) log_order: bool,
+    /// Who asks is told which documents have rows.
+    pub(crate) rows_win: bool,
+    /// Rows that are on the wire are not drained.
+    pub(crate) claims: bool,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self { fence: true, below_commit: true, log_order: true, rows_win: true, claims: true }
+    }
+}
+
 #[derive(Debug, Clone)]
 pub(crate) struct Row {
+    /// Which write it was.
+    pub(crate) number: u64,
     pub(crate) transfer: Arc<Transfer>,
     pub(crate) state: RowState,
     pub(crate) attempts: u32,
@@ -28,15 +51,18 @@ pub(crate) struct Row {
 
 #[derive(Default)]
 pub(crate) struct StashData {
+    pub(crate) rules: Rules,
     /// Epoch and committed offset.
-    partitions: HashMap<(u32, u32), (i64, i64)>,
+    pub(crate) partitions: HashMap<(u32, u32), (i64, i64)>,
     pub(crate) rows: BTreeMap<(ClientId, Sequence), Row>,
     places: HashMap<(ClientId, EventId), Sequence>,
-    /// Token and deadline.
     /// Token, deadline, and the owner that took it.
-    leases: HashMap<ClientId, (i64, i64, Ownership)>,
+    pub(crate) leases: HashMap<ClientId, (i64, i64, Ownership)>,
     /// Every row that ever was.
     pub(crate) inserted: HashSet<EventId>,
+    written: u64,
+    /// Documents whose payloads it will never take.
+    pub(crate) refuses: HashSet<DocumentHash>,
 }
 
 fn fenced<T>(why: &str) -> StoreResult<T> {
@@ -44,6 +70,11 @@ fn fenced<T>(why: &str) -> StoreResult<T> {
 }
 
 impl StashData {
+    /// An empty stash that keeps these rules.
+    pub(crate) fn with(rules: Rules) -> Self {
+        Self { rules, ..Self::default() }
+    }
+
     /// For people: ownership and leases.
     pub(crate) fn describe(&self) -> String {
         format!("partitions {:?} leases {:?}", self.partitions, self.leases)
@@ -67,6 +98,9 @@ impl StashData {
     }
 
     fn owned(&self, ownership: Ownership) -> StoreResult<()> {
+        if !self.rules.fence {
+            return Ok(());
+        }
         match self.partitions.get(&(ownership.incarnation, ownership.partition)) {
             Some((epoch, _)) if *epoch == ownership.epoch => Ok(()),
             _ => fenced("the partition is another's"),
@@ -74,12 +108,16 @@ impl StashData {
     }
 
     /// What can refuse a batch is looked at before anything is written.
-    fn apply(&mut self, batch: &StashBatch) -> StoreResult<()> {
+    pub(crate) fn apply(&mut self, batch: &StashBatch) -> StoreResult<()> {
         self.owned(batch.ownership)?;
         if let Some(token) = batch.lease
             && self.leases.get(&batch.client).is_none_or(|(held, _, _)| *held != token)
         {
             return fenced("the drain is another's");
+        }
+        let refused = |write: &StashWrite| matches!(write, StashWrite::Insert(row) if self.refuses.contains(&row.transfer.document_hash));
+        if batch.writes.iter().any(refused) {
+            return Err(StoreError::Refused("it has a character that cannot be stored".to_owned()));
         }
         for write in &batch.writes {
             match write {
@@ -107,8 +145,10 @@ impl StashData {
             return;
         }
         self.inserted.insert(new.transfer.event_id.clone());
+        self.written += 1;
         let payload = |failure: &RowFailure| u32::from(failure.class == FailureClass::Payload);
         let row = Row {
+            number: self.written,
             transfer: new.transfer.clone(),
             state: RowState::Pending,
             attempts: u32::from(new.failure.is_some()),
@@ -150,7 +190,7 @@ impl StashData {
         row.reason = Some(failure.reason.clone());
     }
 
-    fn drainable(
+    pub(crate) fn drainable(
         &self,
         client: &ClientId,
         after: Option<Sequence>,
@@ -158,14 +198,21 @@ impl StashData {
         limit: usize,
         bytes: usize,
     ) -> Vec<StashRow> {
-        let pending: Vec<_> = self.rows_of(client).filter(|row| row.state == RowState::Pending).collect();
+        let mut pending: Vec<_> = self.rows_of(client).filter(|row| row.state == RowState::Pending).collect();
+        if !self.rules.log_order {
+            pending.sort_by_key(|row| row.number);
+        }
+        let claim = Some(claim).filter(|_| self.rules.claims);
         let held: HashSet<DocumentHash> = pending
             .iter()
-            .filter(|row| row.claim == Some(claim) || row.next_attempt_at_ms > now_ms)
+            .filter(|row| {
+                claim.is_some_and(|claim| row.claim == Some(claim)) || row.next_attempt_at_ms > now_ms
+            })
             .map(|row| row.transfer.document_hash)
             .collect();
         let committed = |at: Sequence| {
-            at.incarnation < INCARNATION
+            !self.rules.below_commit
+                || at.incarnation < INCARNATION
                 || self
                     .partitions
                     .get(&(at.incarnation, at.partition))
@@ -197,6 +244,29 @@ impl StashData {
         found
     }
 
+    pub(crate) fn check(
+        &self,
+        client: &ClientId,
+        documents: &[DocumentHash],
+        events: &[EventId],
+    ) -> StashCheck {
+        let mut check = StashCheck::default();
+        for row in self.rows_of(client).filter(|_| self.rules.rows_win) {
+            let document = row.transfer.document_hash;
+            if documents.contains(&document) {
+                match row.state {
+                    RowState::Pending => check.waiting.insert(document),
+                    RowState::Dead => check.dead.insert(document),
+                    RowState::Superseded => false,
+                };
+            }
+            if events.contains(&row.transfer.event_id) {
+                check.stashed.insert(row.transfer.event_id.clone());
+            }
+        }
+        check
+    }
+
     fn backlog(&self, client: &ClientId) -> Backlog {
         let mut backlog = Backlog::default();
         for row in self.rows_of(client) {
@@ -215,7 +285,7 @@ impl StashData {
         backlog
     }
 
-    fn lease(
+    pub(crate) fn lease(
         &mut self,
         client: &ClientId,
         ownership: Ownership,
@@ -272,23 +342,8 @@ impl Stash for MemoryStash {
         documents: Vec<DocumentHash>,
         events: Vec<EventId>,
     ) -> BoxFuture<'a, StoreResult<StashCheck>> {
-        Box::pin(self.0.read(move |stash| {
-            let mut check = StashCheck::default();
-            for row in stash.rows_of(client) {
-                let document = row.transfer.document_hash;
-                if documents.contains(&document) {
-                    match row.state {
-                        RowState::Pending => check.waiting.insert(document),
-                        RowState::Dead => check.dead.insert(document),
-                        RowState::Superseded => false,
-                    };
-                }
-                if events.contains(&row.transfer.event_id) {
-                    check.stashed.insert(row.transfer.event_id.clone());
-                }
-            }
-            check
-        }))
+        let client = client.clone();
+        Box::pin(self.0.read(move |stash| stash.check(&client, &documents, &events)))
     }
 
     fn lease_drain<'a>(
@@ -323,11 +378,13 @@ impl Stash for MemoryStash {
         limit: usize,
         bytes: usize,
     ) -> BoxFuture<'a, StoreResult<Vec<StashRow>>> {
-        Box::pin(self.0.read(move |stash| stash.drainable(client, after, held, limit, bytes)))
+        let client = client.clone();
+        Box::pin(self.0.read(move |stash| stash.drainable(&client, after, held, limit, bytes)))
     }
 
     fn backlog<'a>(&'a self, client: &'a ClientId) -> BoxFuture<'a, StoreResult<Backlog>> {
-        Box::pin(self.0.read(|stash| stash.backlog(client)))
+        let client = client.clone();
+        Box::pin(self.0.read(move |stash| stash.backlog(&client)))
     }
 
     fn backlogs(&self) -> BoxFuture<'_, StoreResult<Vec<(ClientId, Backlog)>>> {

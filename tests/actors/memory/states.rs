@@ -14,7 +14,8 @@ pub(crate) struct MemoryStates(pub(crate) Arc<Medium<HashMap<ClientId, ClientSta
 
 impl ClientStates for MemoryStates {
     fn get<'a>(&'a self, client: &'a ClientId) -> BoxFuture<'a, StoreResult<Option<ClientState>>> {
-        Box::pin(self.0.read(|states| states.get(client).cloned()))
+        let client = client.clone();
+        Box::pin(self.0.read(move |states| states.get(&client).cloned()))
     }
 
     fn list(&self) -> BoxFuture<'_, StoreResult<Vec<(ClientId, ClientState)>>> {

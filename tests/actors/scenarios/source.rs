@@ -9,7 +9,7 @@ use dispatcher::actors::delivery_fleet::ConfigChanged;
 use dispatcher::actors::ingest::source::SourceStage;
 use dispatcher::actors::ingest::{LagProbe, Stage};
 use dispatcher::domain::change_event::{SourceNames, SourceRecord};
-use dispatcher::domain::config::{ClientConfig, ClientId, Status};
+use dispatcher::domain::config::{ClientConfig, ClientId, Status, read_value};
 use dispatcher::domain::transfer::SourcePosition;
 use dispatcher::metrics::Metrics;
 use dispatcher::ports::client_configs::{ClientConfigs, ConfigHint, Put, StoredConfig};
@@ -20,6 +20,9 @@ use dispatcher::ports::event_log::{
 use dispatcher::ports::{BoxFuture, StoreError, StoreResult};
 use dispatcher::runtime::{Arbiters, Cell, Kit, RestartPolicy, supervise};
 use tokio_util::sync::CancellationToken;
+
+/// Later than the table was read, whatever the time is.
+const RECORDED_MS: i64 = 1 << 60;
 
 /// The stores as the stage sees them: they write down what is asked of them.
 #[derive(Clone, Default)]
@@ -32,6 +35,11 @@ struct Pages {
     position: usize,
     /// The next change of a config is refused.
     refuse: bool,
+    /// The next so many questions for newer configs are not answered.
+    away: u32,
+    /// What is in the store, and not in the table yet.
+    newer: Option<StoredConfig>,
+    routed: usize,
 }
 
 impl Book {
@@ -54,7 +62,7 @@ fn records() -> Vec<SourceRecord> {
         );
         SourceRecord {
             position: SourcePosition { topic: format!("mongo.{names}").into(), partition: 0, offset },
-            timestamp_ms: 1,
+            timestamp_ms: RECORDED_MS,
             key: None,
             value: Some(value.into()),
             headers: Vec::new(),
@@ -73,7 +81,11 @@ impl SourceConsumer for Book {
 
     fn commit(&self, work: IngestWork) -> BoxFuture<'_, StoreResult<()>> {
         let next = work.offsets.values().max().copied().unwrap();
-        self.0.lock().unwrap().committed = next as usize;
+        {
+            let mut pages = self.0.lock().unwrap();
+            pages.committed = next as usize;
+            pages.routed += work.transfers.len();
+        }
         self.write(format!("commit {next}"));
         Box::pin(async { Ok(()) })
     }
@@ -142,6 +154,22 @@ impl ClientConfigs for Book {
         panic!("the stage does not ask this")
     }
 
+    fn recheck(
+        &self,
+        clients: Vec<ClientId>,
+        as_of_ms: i64,
+    ) -> BoxFuture<'_, StoreResult<Vec<StoredConfig>>> {
+        assert_eq!((clients, as_of_ms), (vec![ClientId::new("a")], RECORDED_MS + 5_000));
+        let mut pages = self.0.lock().unwrap();
+        let away = pages.away > 0;
+        pages.away = pages.away.saturating_sub(1);
+        let found = pages.newer.clone().into_iter().collect();
+        drop(pages);
+        self.write(if away { "not looked up" } else { "looked up" });
+        let err = StoreError::Unavailable("no answer".to_owned());
+        Box::pin(async move { if away { Err(err) } else { Ok(found) } })
+    }
+
     fn changed(&self, _: ConfigHint) -> BoxFuture<'_, StoreResult<Option<ClientId>>> {
         let refuse = std::mem::take(&mut self.0.lock().unwrap().refuse);
         self.write(if refuse { "refused" } else { "applied" });
@@ -205,7 +233,8 @@ fn run(book: &Book) {
 fn a_changed_config_counts_from_its_place_in_the_log_on() {
     let book = Book::default();
     run(&book);
-    assert_eq!(book.steps(), ["commit 1", "applied", "read again", "commit 3"]);
+    assert_eq!(book.steps(), ["looked up", "commit 1", "applied", "read again", "commit 3"]);
+    assert_eq!(book.0.lock().unwrap().routed, 0);
 }
 
 #[test]
@@ -213,5 +242,27 @@ fn a_changed_config_that_could_not_be_stored_comes_again() {
     let book = Book::default();
     book.0.lock().unwrap().refuse = true;
     run(&book);
-    assert_eq!(book.steps(), ["commit 1", "refused", "applied", "read again", "commit 3"]);
+    let steps = ["looked up", "commit 1", "refused", "looked up", "applied", "read again", "commit 3"];
+    assert_eq!(book.steps(), steps);
+}
+
+/// Its config was made a moment before its first document, and is on its way to the table still.
+#[test]
+fn a_client_that_the_table_does_not_know_yet_is_looked_up_before_it_is_skipped() {
+    let book = Book::default();
+    let value = r#"{"webhook":"http://hook.test/a"}"#;
+    let config = read_value(&ClientId::new("a"), Status::Active, false, 1, 0, None, value);
+    {
+        let mut pages = book.0.lock().unwrap();
+        pages.newer = Some(StoredConfig { config: Arc::new(config), value: value.to_owned() });
+        pages.away = 2;
+    }
+    run(&book);
+    let steps = book.steps();
+    assert_eq!(
+        steps[..4],
+        ["not looked up", "not looked up", "looked up", "commit 1"],
+        "nobody is skipped meanwhile"
+    );
+    assert!(book.0.lock().unwrap().routed >= 1, "{steps:?}");
 }

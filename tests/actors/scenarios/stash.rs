@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use dispatcher::domain::config::Status;
+use dispatcher::domain::transfer::DocumentHash;
 
 use crate::receiver::{Act, Manner};
 use crate::world::{Choices, World};
@@ -179,4 +180,62 @@ fn a_change_behind_rows_that_are_buried_just_then_is_not_lost() {
             life.rest().await;
         });
     }
+}
+
+/// Who has rows was read when the partitions were taken: nobody else writes any.
+#[test]
+fn clients_without_rows_are_delivered_while_the_stash_is_away() {
+    let world = World::new();
+    for client in ["a", "b", "d"] {
+        world.configure(client, Status::Active, "");
+    }
+    world.receiver.behave("d", Manner::always(Act::Status(500)));
+    world.life(async |life| {
+        world.change("a", "1", 1);
+        world.change("d", "1", 1);
+        life.until("d waits", || world.rows("d").len() == 1).await;
+        // The actor of a has gone by then, b never had one.
+        life.pass(Duration::from_secs(100)).await;
+        assert!(life.actor("a").is_none() && life.actor("b").is_none());
+        world.stash.go_away(Duration::from_secs(600));
+        let before = world.clock.elapsed();
+        for version in 2..50 {
+            world.change("a", "1", 1);
+            world.change("b", "1", 1);
+            world.change("d", "1", 1);
+            let arrived = || {
+                let book = world.receiver.book();
+                book.arrived("a", "1").last() == Some(&version)
+                    && book.arrived("b", "1").last() == Some(&(version - 1))
+            };
+            life.until("a and b arrive", arrived).await;
+            life.pass(Duration::from_secs(5)).await;
+        }
+        assert!(world.clock.elapsed() - before < Duration::from_secs(300));
+        world.receiver.heal();
+        life.rest().await;
+    });
+    assert_eq!(world.receiver.book().arrived("d", "1").last(), Some(&49));
+}
+
+#[test]
+fn what_the_stash_will_never_take_is_a_dead_letter_and_lets_the_next_pass() {
+    let world = World::new();
+    world.configure("a", Status::Active, "");
+    world.stash.data().refuses.insert(DocumentHash::of("wnx-test", "things", "bad"));
+    world.receiver.behave("a", Manner::always(Act::Status(422)));
+    world.life(async |life| {
+        for document in ["good", "bad", "other"] {
+            world.change("a", document, 2);
+        }
+        life.until("committed", || world.log.medium.data().is_committed()).await;
+        assert_eq!(world.rows("a").len(), 4);
+        let dead = world.log.medium.data().dead.clone();
+        assert!(dead.iter().all(|letter| letter.reason == "stash_refused"));
+        assert_eq!(dead.len(), 2, "{dead:?}");
+        world.receiver.heal();
+        world.change("a", "bad", 1);
+        life.rest().await;
+    });
+    assert_eq!(world.receiver.book().arrived("a", "bad"), [3]);
 }

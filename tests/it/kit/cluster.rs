@@ -88,6 +88,14 @@ impl Cluster {
     }
 
     fn add_environment(&self, mut builder: Builder) -> Builder {
+        for (variable, value) in self.environment() {
+            builder = builder.env(&variable, &value);
+        }
+        builder
+    }
+
+    /// The environment of a replica.
+    pub(crate) fn environment(&self) -> Vec<(String, String)> {
         let address = |store: &Store| format!("{}:{}", store.host(), store.port());
         let name = &self.name;
         let environment = [
@@ -111,13 +119,8 @@ impl Cluster {
             ("POSTGRES_DB", "postgres".to_owned()),
             ("POSTGRES_PREFIX", format!("{}_", name.replace('-', "_"))),
         ];
-        for (variable, value) in environment {
-            builder = builder.env(variable, &value);
-        }
-        for (variable, value) in &self.environment {
-            builder = builder.env(variable, value);
-        }
-        builder
+        let environment = environment.map(|(variable, value)| (variable.to_owned(), value));
+        environment.into_iter().chain(self.environment.iter().cloned()).collect()
     }
 
     /// Where transfers go.

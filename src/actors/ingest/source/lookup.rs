@@ -58,7 +58,8 @@ impl SourceStage {
         if due.is_empty() {
             return Ok(());
         }
-        let read_at_ms = self.clock.now_ms();
+        // No more is promised of what comes back: it may be a copy that was read then.
+        let read_at_ms = self.clock.now_ms().min(as_of_ms);
         let mut found = self.configs.recheck(due.iter().cloned().collect(), as_of_ms).await?;
         found.retain(|stored| configs.get(&stored.config.client) != Some(&stored.config));
         if !found.is_empty() {

@@ -28,6 +28,7 @@ impl Run {
     pub(super) fn assigned(self: &Rc<Self>, committed: BTreeMap<u32, i64>) {
         let partitions = committed.keys().copied().collect();
         self.stage.windows.forget(&partitions);
+        self.consumer.permission().restore();
         let assignment = self.places.borrow_mut().assigned(&partitions);
         let run = self.clone();
         self.chore(async move { run.take_over(assignment, committed).await });
@@ -57,6 +58,8 @@ impl Run {
             log::error!("delivery fleet is gone err=mailbox closed");
             tokio::time::sleep(SEND_AGAIN).await;
         }
+        let taken: BTreeSet<u32> = ownerships.iter().map(|ownership| ownership.partition).collect();
+        log::info!("partitions assigned partitions={taken:?}");
         for ownership in ownerships {
             self.places.borrow_mut().open(assignment, ownership);
         }
@@ -107,6 +110,7 @@ impl Run {
         log::warn!("partitions are lost partitions={partitions:?}");
         self.places.borrow_mut().remove(partitions);
         self.stage.windows.forget(partitions);
+        self.consumer.permission().restore();
         let run = self.clone();
         self.chore(async move { run.stage.sweep().await });
     }

@@ -5,6 +5,7 @@ use diesel_async::AsyncPgConnection;
 
 use super::super::database::{begin, end};
 use super::super::errors::{JobError, JobResult};
+use super::super::key;
 use super::ownership::{Epochs, Tokens};
 use super::steps::steps;
 use super::writes;
@@ -40,7 +41,7 @@ async fn together(
         .map(|batch| {
             epochs.check(batch.ownership)?;
             batch.lease.map_or(Ok(()), |token| tokens.check(&batch.client, token))?;
-            rows_are_of_the_client(batch)
+            can_be_stored(batch)
         })
         .map(|checked| checked.map_err(StoreError::from))
         .collect();
@@ -51,14 +52,18 @@ async fn together(
     Ok(allowed)
 }
 
-fn rows_are_of_the_client(batch: &StashBatch) -> JobResult<()> {
-    let foreign = |write: &StashWrite| match write {
-        StashWrite::Insert(row) => row.transfer.client != batch.client,
-        StashWrite::Delivered { transfer } => transfer.client != batch.client,
-        StashWrite::Failed { .. } | StashWrite::Dead { .. } => false,
-    };
-    if batch.writes.iter().any(foreign) {
-        return Err(StoreError::Refused("a row of another client than the batch's".into()).into());
+fn can_be_stored(batch: &StashBatch) -> JobResult<()> {
+    key(batch.client.as_str())?;
+    for write in &batch.writes {
+        let transfer = match write {
+            StashWrite::Insert(row) => &row.transfer,
+            StashWrite::Delivered { transfer } => transfer,
+            StashWrite::Failed { .. } | StashWrite::Dead { .. } => continue,
+        };
+        key(transfer.event_id.as_str())?;
+        if transfer.client != batch.client {
+            return Err(StoreError::Refused("a row of another client than the batch's".into()).into());
+        }
     }
     Ok(())
 }

@@ -25,20 +25,20 @@ struct Known {
 /// Most clients have no rows: then the first condition answers for all. `LIMIT 1` keeps each look one look: without it
 /// the planner may read all rows of the client instead.
 const CHECK: &str = "WITH client AS MATERIALIZED (SELECT FROM stash_totals WHERE client = $1)
-    SELECT 'waiting' AS what, document AS key FROM unnest($2) AS document
+    SELECT 'waiting' AS what, asked.key FROM unnest($2) AS asked (key)
     CROSS JOIN LATERAL (
-        SELECT FROM stash WHERE client = $1 AND document_hash = document AND state = 'pending' LIMIT 1
-    ) AS row WHERE EXISTS (SELECT FROM client)
+        SELECT FROM stash WHERE client = $1 AND document_hash = asked.key AND state = 'pending' LIMIT 1
+    ) AS found WHERE EXISTS (SELECT FROM client)
     UNION ALL
-    SELECT 'dead', document FROM unnest($2) AS document
+    SELECT 'dead', asked.key FROM unnest($2) AS asked (key)
     CROSS JOIN LATERAL (
-        SELECT FROM stash WHERE client = $1 AND document_hash = document AND state = 'dead' LIMIT 1
-    ) AS row WHERE EXISTS (SELECT FROM client)
+        SELECT FROM stash WHERE client = $1 AND document_hash = asked.key AND state = 'dead' LIMIT 1
+    ) AS found WHERE EXISTS (SELECT FROM client)
     UNION ALL
-    SELECT 'stashed', event FROM unnest($3) AS event
+    SELECT 'stashed', asked.key FROM unnest($3) AS asked (key)
     CROSS JOIN LATERAL (
-        SELECT FROM stash WHERE client = $1 AND event_id = event LIMIT 1
-    ) AS row WHERE EXISTS (SELECT FROM client)";
+        SELECT FROM stash WHERE client = $1 AND event_id = asked.key LIMIT 1
+    ) AS found WHERE EXISTS (SELECT FROM client)";
 
 /// What is known of these documents and events.
 pub(super) async fn check(

@@ -9,13 +9,12 @@ use super::super::key;
 use super::ownership;
 use super::steps::{Attempt, Step};
 use crate::domain::config::ClientId;
-use crate::domain::stash::{NewRow, RowFailure, RowState};
+use crate::domain::stash::{NewRow, RowFailure};
 use crate::domain::transfer::Transfer;
-use crate::ports::StoreResult;
 use crate::ports::stash::Ownership;
 
 /// Rows of one part of `bury`: well below the time that a statement may take.
-pub(super) const BURY_ROWS: u64 = 5_000;
+const BURY_ROWS: i64 = 5_000;
 
 /// Bodies of one statement: what it holds in memory, here and there.
 const INSERT_BYTES: usize = 16 << 20;
@@ -80,13 +79,9 @@ async fn insert(connection: &mut AsyncPgConnection, rows: &[&NewRow]) -> JobResu
     fn failures<'a, T>(rows: &[&'a NewRow], value: impl Fn(&'a RowFailure) -> T) -> Vec<Option<T>> {
         column(rows, |row| row.failure.as_ref().map(&value))
     }
-    let clients: Vec<&[u8]> =
-        rows.iter().map(|row| key(row.transfer.client.as_str())).collect::<StoreResult<_>>()?;
-    let events: Vec<&[u8]> =
-        rows.iter().map(|row| key(row.transfer.event_id.as_str())).collect::<StoreResult<_>>()?;
     sql_query(INSERT)
-        .bind::<Array<Binary>, _>(clients)
-        .bind::<Array<Binary>, _>(events)
+        .bind::<Array<Binary>, _>(column(rows, |row| row.transfer.client.as_str().as_bytes()))
+        .bind::<Array<Binary>, _>(column(rows, |row| row.transfer.event_id.as_str().as_bytes()))
         .bind::<Array<Binary>, _>(column(rows, |row| &row.transfer.document_hash.0[..]))
         .bind::<Array<Binary>, _>(column(rows, |row| row.transfer.document.as_bytes()))
         .bind::<Array<BigInt>, _>(column(rows, |row| i64::from(row.transfer.sequence.incarnation)))
@@ -179,25 +174,24 @@ async fn failed(connection: &mut AsyncPgConnection, attempts: &[Attempt<'_>]) ->
     Ok(())
 }
 
-/// Turns pending rows of a client into dead ones, `BURY_ROWS` at most. Returns how many.
+/// Turns pending rows of a client into dead ones, a part of them. Returns how many; 0: there are none.
 pub(super) async fn bury(
     connection: &mut AsyncPgConnection,
     client: &ClientId,
     ownership: Ownership,
     reason: &str,
 ) -> JobResult<u64> {
-    const BURY: &str = "UPDATE stash SET state = $3, claim = NULL, last_reason = $2
-        FROM (
-            SELECT client, event_id FROM stash WHERE client = $1 AND state = 'pending'
-            ORDER BY incarnation, partition, \"offset\" LIMIT $4
-        ) AS part
-        WHERE stash.client = part.client AND stash.event_id = part.event_id AND stash.state = 'pending'";
+    // Found by their index and locked, then written where they are: a join by key may read the whole table.
+    const BURY: &str = "UPDATE stash SET state = 'dead', claim = NULL, last_reason = $2
+        WHERE ctid = ANY(ARRAY(
+            SELECT ctid FROM stash WHERE client = $1 AND state = 'pending'
+            ORDER BY incarnation, partition, \"offset\" LIMIT $3 FOR UPDATE
+        ))";
     ownership::check(connection, ownership).await?;
     let buried = sql_query(BURY)
         .bind::<Binary, _>(key(client.as_str())?)
         .bind::<Binary, _>(reason.as_bytes())
-        .bind::<Text, _>(RowState::Dead.as_str())
-        .bind::<BigInt, _>(BURY_ROWS as i64)
+        .bind::<BigInt, _>(BURY_ROWS)
         .execute(connection)
         .await?;
     Ok(buried as u64)

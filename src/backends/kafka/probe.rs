@@ -1,0 +1,312 @@
+//! Looks at the brokers from outside: topics, what they are set to, and what is allowed. Changes nothing: topics that are missing
+//! are only asked for.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use rdkafka::admin::{
+    AdminClient, AdminOptions, ConfigResource, NewTopic, ResourceSpecifier, TopicReplication,
+};
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::consumer::{BaseConsumer, Consumer as _, ConsumerContext};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
+use rdkafka::metadata::{Metadata, MetadataTopic};
+use rdkafka::{ClientConfig, ClientContext};
+
+use super::options::{KafkaOptions, MAX_RECORD_BYTES};
+use super::sources::SourceTopics;
+use super::watch::Watch;
+use crate::ports::findings::Findings;
+
+const ANSWER_WITHIN: Duration = Duration::from_secs(3);
+
+const DEAD_PARTITIONS: u32 = 1;
+
+/// Transfers that nobody reads for so long would be gone: an outage of a weekend is to be outlived.
+const LEAST_RETENTION: Duration = Duration::from_secs(3 * 24 * 3600);
+
+/// Looks whether the brokers can hold the log, and whether the members of these groups may join.
+pub async fn probe(options: &KafkaOptions, groups: &[&str], findings: &mut Findings) {
+    let admin = match options.reader().create_with_context::<_, AdminClient<Watch>>(Watch::default()) {
+        Ok(admin) => Arc::new(admin),
+        Err(KafkaError::ClientConfig(_, _, name, _)) => {
+            let advice = format!("correct or remove {name} in [kafka.options] and DISPATCHER_KAFKA__*");
+            return findings.fault("settings", format!("librdkafka does not take {name}"), advice);
+        }
+        Err(err) => return findings.fault("settings", err.to_string(), "see [kafka.options]"),
+    };
+    let reader = options.reader();
+    let metadata = match blocking(move || ask(&reader)).await {
+        Ok(metadata) => metadata,
+        Err(err) => {
+            let advice = "start them, or set KAFKA_BROKERS; TLS and SASL are set by DISPATCHER_KAFKA__SECURITY_PROTOCOL and the like";
+            return findings.fault("connection", err, advice);
+        }
+    };
+    let brokers = metadata.brokers().len();
+    findings.ok("connection", format!("answers, brokers: {brokers}"));
+    sources(&metadata, &options.sources(), &options.source_prefix, findings);
+    let ours = [
+        ("transfer topic", &options.transfer_topic, options.partitions),
+        ("dead topic", &options.dead_topic, DEAD_PARTITIONS),
+    ];
+    for (check, name, partitions) in ours {
+        match metadata.topics().iter().find(|topic| topic.name() == name && !topic.partitions().is_empty()) {
+            Some(topic) => {
+                let set = describe(&admin, topic.name()).await;
+                judge(check, &Topic::read(topic, set.as_ref().ok(), brokers), findings);
+                count(check, topic.partitions().len(), partitions, findings);
+                if let Err(err) = set {
+                    findings.warning(
+                        check,
+                        format!("its settings cannot be seen: {err}"),
+                        "allow DescribeConfigs",
+                    );
+                }
+            }
+            None => creation(&admin, check, name, partitions, brokers, findings).await,
+        }
+    }
+    for group in groups {
+        membership(&admin, group, findings).await;
+    }
+}
+
+/// Keeps the first thing that a client says of its brokers: the cause. What follows says that none is left.
+#[derive(Clone, Default)]
+struct Heard(Arc<OnceLock<String>>);
+
+impl ClientContext for Heard {
+    /// What it logs comes as an error too.
+    fn log(&self, _: RDKafkaLogLevel, _: &str, _: &str) {}
+
+    fn error(&self, _: KafkaError, reason: &str) {
+        // The later ones are refused.
+        let _ = self.0.set(reason.to_owned());
+    }
+}
+
+impl ConsumerContext for Heard {}
+
+/// Asks for all topics. Blocks. Only a consumer hears why it has no connection.
+fn ask(config: &ClientConfig) -> Result<Metadata, String> {
+    let heard = Heard::default();
+    let consumer: BaseConsumer<Heard> =
+        config.create_with_context(heard.clone()).map_err(|err| err.to_string())?;
+    consumer.fetch_metadata(None, ANSWER_WITHIN).map_err(|err| {
+        // An error is handed out by a poll.
+        while heard.0.get().is_none() && consumer.poll(Duration::from_millis(100)).is_some() {}
+        heard.0.get().cloned().unwrap_or_else(|| err.to_string())
+    })
+}
+
+async fn blocking<T: Send + 'static>(
+    ask: impl FnOnce() -> Result<T, String> + Send + 'static,
+) -> Result<T, String> {
+    tokio::task::spawn_blocking(ask).await.map_err(|err| err.to_string())?
+}
+
+fn sources(metadata: &Metadata, sources: &SourceTopics, prefix: &str, findings: &mut Findings) {
+    let topics = metadata.topics().iter().filter(|topic| sources.contains(topic.name()));
+    let (mut count, mut partitions) = (0, 0);
+    for topic in topics {
+        match topic.error().map(Code::from) {
+            None => (count, partitions) = (count + 1, partitions + topic.partitions().len()),
+            Some(code) => findings.fault(
+                "source topics",
+                format!("{}: {code}", topic.name()),
+                "allow Read and Describe on them",
+            ),
+        }
+    }
+    if count == 0 {
+        findings.warning(
+            "source topics",
+            format!("none is named {prefix}.<database>.<collection>"),
+            "start Debezium, or set DISPATCHER_SOURCE_PREFIX to its topic.prefix; topics of others need the permission Describe",
+        );
+    } else {
+        findings.ok("source topics", format!("topics: {count}, partitions: {partitions}"));
+    }
+}
+
+/// What matters of a topic of ours.
+struct Topic {
+    partitions: usize,
+    replicas: usize,
+    brokers: usize,
+    policy: Option<String>,
+    max_bytes: Option<usize>,
+    retention_ms: Option<i64>,
+    min_in_sync: Option<usize>,
+    is_unclean: bool,
+}
+
+impl Topic {
+    fn read(topic: &MetadataTopic, set: Option<&ConfigResource>, brokers: usize) -> Self {
+        let value = |name: &str| set.and_then(|set| set.get(name)?.value.clone());
+        let number = |name: &str| value(name).and_then(|value| value.parse().ok());
+        Self {
+            partitions: topic.partitions().len(),
+            replicas: topic
+                .partitions()
+                .iter()
+                .map(|partition| partition.replicas().len())
+                .min()
+                .unwrap_or(0),
+            brokers,
+            policy: value("cleanup.policy"),
+            max_bytes: number("max.message.bytes"),
+            retention_ms: value("retention.ms").and_then(|value| value.parse().ok()),
+            min_in_sync: number("min.insync.replicas"),
+            is_unclean: value("unclean.leader.election.enable").is_some_and(|value| value == "true"),
+        }
+    }
+}
+
+async fn describe(admin: &AdminClient<Watch>, topic: &str) -> Result<ConfigResource, String> {
+    let options = AdminOptions::new().request_timeout(Some(ANSWER_WITHIN));
+    let resource = [ResourceSpecifier::Topic(topic)];
+    let answers = admin.describe_configs(&resource, &options).await.map_err(|err| err.to_string())?;
+    let answer = answers.into_iter().next().ok_or("no answer")?;
+    answer.map_err(|code| code.to_string())
+}
+
+fn judge(check: &'static str, topic: &Topic, findings: &mut Findings) {
+    let Topic { partitions, replicas, brokers, .. } = *topic;
+    findings.ok(check, format!("partitions: {partitions}, replicas: {replicas}"));
+    let least_ms = i64::try_from(LEAST_RETENTION.as_millis()).unwrap_or(i64::MAX);
+    if let Some(policy) = topic.policy.as_deref().filter(|policy| policy.contains("compact")) {
+        let advice = "set cleanup.policy=delete: compaction takes away records that are not delivered";
+        findings.fault(check, format!("cleanup.policy is {policy}"), advice);
+    }
+    if let Some(bytes) = topic.max_bytes.filter(|bytes| *bytes < MAX_RECORD_BYTES) {
+        let advice = format!("set max.message.bytes={MAX_RECORD_BYTES}: larger changes become dead letters");
+        findings.warning(check, format!("max.message.bytes is {bytes}"), advice);
+    }
+    if let Some(ms) = topic.retention_ms.filter(|ms| (0..least_ms).contains(ms)) {
+        let advice = format!("set retention.ms={least_ms} or more: what nobody reads for so long is lost");
+        findings.warning(check, format!("retention.ms is {ms}"), advice);
+    }
+    match topic.min_in_sync {
+        Some(least) if least > replicas => {
+            let advice = "lower min.insync.replicas, or add replicas: nothing can be written";
+            findings.fault(check, format!("min.insync.replicas is {least}, replicas: {replicas}"), advice);
+        }
+        Some(least) if least < 2 && replicas >= 3 => {
+            let advice = "set min.insync.replicas=2: one broker that fails may take records with it";
+            findings.warning(check, format!("min.insync.replicas is {least}"), advice);
+        }
+        _ => {}
+    }
+    if replicas < brokers.min(3) {
+        let advice = "give it 3 replicas: one broker that fails stops everything, or takes records with it";
+        findings.warning(check, format!("replicas: {replicas}, brokers: {brokers}"), advice);
+    }
+    if topic.is_unclean {
+        let advice = "set unclean.leader.election.enable=false: a broker that is behind may drop records";
+        findings.warning(check, "unclean.leader.election.enable is true", advice);
+    }
+}
+
+/// Asks the brokers whether they would create it, with all that is checked on a creation but the creation itself.
+async fn creation(
+    admin: &AdminClient<Watch>,
+    check: &'static str,
+    name: &str,
+    partitions: u32,
+    brokers: usize,
+    findings: &mut Findings,
+) {
+    let replicas = i32::try_from(brokers.clamp(1, 3)).unwrap_or(1);
+    let topic =
+        NewTopic::new(name, i32::try_from(partitions).unwrap_or(i32::MAX), TopicReplication::Fixed(replicas));
+    let options = AdminOptions::new().request_timeout(Some(ANSWER_WITHIN)).validate_only(true);
+    let asked = admin.create_topics([&topic], &options).await;
+    let refused = match asked.as_deref() {
+        Ok([Ok(_)]) => None,
+        Ok([Err((_, code))]) => Some(code.to_string()),
+        Ok(_) => Some("no answer".to_owned()),
+        Err(err) => Some(err.to_string()),
+    };
+    match refused {
+        None => findings.ok(check, format!("will be made, partitions: {partitions}, replicas: {replicas}")),
+        Some(why) => {
+            let advice = "allow Create on it, or make it by hand: docs/cluster.md has its settings";
+            findings.fault(check, format!("is missing, and would not be made: {why}"), advice);
+        }
+    }
+}
+
+/// How many partitions the transfer topic has is remembered when it is first used; the dead topic has one, for it is a list.
+fn count(check: &'static str, found: usize, expected: u32, findings: &mut Findings) {
+    if found == expected as usize {
+        return;
+    }
+    let said = format!("partitions: {found}, not {expected}");
+    if expected == DEAD_PARTITIONS {
+        findings.fault(check, said, "name another topic: DISPATCHER_DEAD_TOPIC");
+    } else {
+        let advice = "set transfer.partitions to what it has. Never change what it has: clients would lose their order";
+        findings.warning(check, said, advice);
+    }
+}
+
+async fn membership(admin: &Arc<AdminClient<Watch>>, group: &str, findings: &mut Findings) {
+    let (asked, name) = (Arc::clone(admin), group.to_owned());
+    let listed = blocking(move || {
+        let list = asked.inner().fetch_group_list(Some(&name), ANSWER_WITHIN);
+        let list = list.map_err(|err| err.to_string())?;
+        let found = list.groups().iter().find(|found| found.name() == name && !found.state().is_empty());
+        Ok(found.map(|found| (found.state().to_owned(), found.members().len())))
+    });
+    match listed.await {
+        Ok(Some((state, members))) => findings.ok("group", format!("{group}: {state}, members: {members}")),
+        Ok(None) => findings.ok("group", format!("{group}: not there yet")),
+        Err(err) => {
+            findings.fault("group", format!("{group}: {err}"), "allow Read and Describe on the group")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ports::findings::Outcome;
+
+    const GOOD: Topic = Topic {
+        partitions: 12,
+        replicas: 3,
+        brokers: 5,
+        policy: None,
+        max_bytes: Some(MAX_RECORD_BYTES),
+        retention_ms: Some(7 * 24 * 3_600_000),
+        min_in_sync: Some(2),
+        is_unclean: false,
+    };
+
+    fn outcomes(topic: &Topic) -> Vec<Outcome> {
+        let mut findings = Findings::of("kafka");
+        judge("transfer topic", topic, &mut findings);
+        findings.into_list().into_iter().skip(1).map(|finding| finding.outcome).collect()
+    }
+
+    #[test]
+    fn a_topic_that_would_lose_records_is_told() {
+        assert_eq!(outcomes(&GOOD), []);
+        assert_eq!(outcomes(&Topic { retention_ms: Some(-1), ..GOOD }), []);
+        for (topic, outcome) in [
+            (Topic { policy: Some("compact,delete".to_owned()), ..GOOD }, Outcome::Fault),
+            (Topic { min_in_sync: Some(4), ..GOOD }, Outcome::Fault),
+            (Topic { min_in_sync: Some(1), ..GOOD }, Outcome::Warning),
+            (Topic { max_bytes: Some(1_048_588), ..GOOD }, Outcome::Warning),
+            (Topic { retention_ms: Some(3_600_000), ..GOOD }, Outcome::Warning),
+            (Topic { replicas: 2, ..GOOD }, Outcome::Warning),
+            (Topic { is_unclean: true, ..GOOD }, Outcome::Warning),
+        ] {
+            assert_eq!(outcomes(&topic), [outcome]);
+        }
+        let alone = Topic { replicas: 1, brokers: 1, min_in_sync: Some(1), ..GOOD };
+        assert_eq!(outcomes(&alone), [], "one broker has one replica");
+    }
+}

@@ -1,0 +1,289 @@
+//! Random histories of several replicas: they crash, stand still for a while, are cut off from the coordinator, come and go,
+//! while everything else happens that may happen. Then the world heals, and the oracle judges. Besides, each request is looked at
+//! as it starts: only whom the group gives the partition sends, and only with a fresh proof.
+//!
+//! `SEED=17`, `SEEDS=1000..5000`, `TIMES=20` and `WITHOUT=crash,stop` as with `random`.
+
+use std::time::Duration;
+
+use dispatcher::domain::config::Status;
+use dispatcher::domain::retry::RetrySchedule;
+use fastrand::Rng;
+
+use crate::cluster::{Cluster, Replica};
+use crate::random::{Wanted, some_manner};
+use crate::world::{Choices, World};
+
+/// Histories that every run of the tests tries.
+const USUAL_SEEDS: std::ops::Range<u64> = 0..60;
+
+/// A rule that is left out is missed by one of so many histories.
+const MISSED_WITHIN: u64 = 400;
+
+const CLIENTS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+const DOCUMENTS: [&str; 3] = ["1", "2", "3"];
+const KINDS: [&str; 5] = ["delivery", "ingest-transfer", "stash", "fleet", "config-cache"];
+
+/// More replicas than this do not run at once.
+const REPLICAS: usize = 4;
+
+#[test]
+fn no_history_of_several_replicas_breaks_a_guarantee() {
+    let wanted = Wanted::new(USUAL_SEEDS);
+    wanted.each(|seed, told| run(seed, &wanted.without, told, |_| {}));
+}
+
+/// What the histories are good for: in a world without one of the rules some of them break.
+#[test]
+fn a_rule_that_is_left_out_is_missed() {
+    let with = |change: fn(&mut Choices)| change;
+    let worlds = [
+        ("permission", with(|choices| choices.asks_permission = false)),
+        ("epoch", with(|choices| choices.rules.fence = false)),
+        ("committed offset", with(|choices| choices.rules.below_commit = false)),
+        ("order of the log", with(|choices| choices.rules.log_order = false)),
+        ("rows win", with(|choices| choices.rules.rows_win = false)),
+    ];
+    for (rule, leave_out) in worlds {
+        let breaks = |seed| {
+            let history = || run(seed, "", false, leave_out);
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(history)).is_err()
+        };
+        let seed = (0..MISSED_WITHIN).find(|seed| breaks(*seed));
+        eprintln!("without {rule}: {seed:?}");
+        assert!(seed.is_some(), "no history misses the rule: {rule}");
+    }
+}
+
+struct History<'w> {
+    seed: u64,
+    rng: Rng,
+    world: &'w World,
+    cluster: Cluster<'w>,
+    clients: usize,
+    documents: usize,
+    without: &'w str,
+    told: bool,
+}
+
+fn choices(rng: &mut Rng) -> Choices {
+    let mut choices = Choices { partitions: 4, batch: rng.usize(1..=40), ..Choices::default() };
+    choices.limits.retry = RetrySchedule {
+        base: Duration::from_secs(1),
+        cap: Duration::from_secs(30),
+        ..RetrySchedule::default()
+    };
+    choices.limits.payload_attempts = rng.u32(2..=10);
+    if rng.bool() {
+        choices.limits.client_records = rng.usize(1..=20);
+    }
+    if rng.bool() {
+        choices.unsettled_per_partition = rng.usize(1..=50);
+    }
+    if rng.u8(0..4) == 0 {
+        choices.memory_bytes = rng.usize(300..=5_000);
+    }
+    choices.limits.insurance_after = Duration::from_millis([200, 2_000][rng.usize(0..2)]);
+    choices.limits.idle_after = Duration::from_secs([1, 5, 30][rng.usize(0..3)]);
+    choices
+}
+
+fn run(seed: u64, without: &str, told: bool, change: impl FnOnce(&mut Choices)) {
+    let mut rng = Rng::with_seed(seed);
+    let mut choices = choices(&mut rng);
+    change(&mut choices);
+    let world = World::with(seed, choices);
+    let turn = Duration::from_millis([2, 10, 30][rng.usize(0..3)]);
+    let cluster = Cluster::new(&world, turn, seed ^ 6);
+    let (clients, documents) = (rng.usize(1..=CLIENTS.len()), rng.usize(1..=DOCUMENTS.len()));
+    History { seed, rng, world: &world, cluster, clients, documents, without, told }.run();
+}
+
+impl History<'_> {
+    #[expect(clippy::print_stderr, reason = "the story of one history, for who asks for it")]
+    fn tell(&self, what: impl FnOnce() -> String) {
+        if self.told {
+            eprintln!("{:>10.3} {}", self.world.clock.elapsed().as_secs_f64(), what());
+        }
+    }
+
+    fn with(&self, trouble: &str) -> bool {
+        !self.without.split(',').any(|without| without == trouble)
+    }
+
+    fn client(&mut self) -> &'static str {
+        CLIENTS[self.rng.usize(0..self.clients)]
+    }
+
+    fn run(mut self) {
+        for client in &CLIENTS[..self.clients] {
+            self.world.configure(client, Status::Active, "");
+        }
+        for _ in 0..self.rng.usize(1..=3) {
+            self.cluster.start();
+        }
+        for _ in 0..self.rng.usize(5..60) {
+            self.step();
+        }
+        self.heal();
+    }
+
+    /// Something happens, and time passes.
+    fn step(&mut self) {
+        match self.rng.u8(0..26) {
+            0..8 => self.changes(),
+            8..11 => self.manners(),
+            11 | 12 if self.with("stores") => self.weather(),
+            13 if self.with("restart") => self.restart(),
+            14 if self.with("panic") => self.panic(),
+            15 if self.with("config") => self.config(),
+            16..26 => self.fault(),
+            _ => {}
+        }
+        let ms = match self.rng.u8(0..10) {
+            0..3 => 0,
+            3..6 => self.rng.u64(0..20),
+            6..9 => self.rng.u64(0..3_000),
+            _ if self.rng.u8(0..5) == 0 => self.rng.u64(0..60_000),
+            _ => self.rng.u64(0..15_000),
+        };
+        self.cluster.pass(Duration::from_millis(ms));
+    }
+
+    fn changes(&mut self) {
+        let client = self.client();
+        let most = if self.rng.u8(0..4) == 0 { 40 } else { 6 };
+        let count = self.rng.usize(1..=most);
+        self.tell(|| format!("{count} changes for {client}"));
+        for _ in 0..count {
+            let gap = if self.rng.u8(0..5) == 0 { self.rng.i64(1..4) } else { 0 };
+            let document = DOCUMENTS[self.rng.usize(0..self.documents)];
+            self.world.change_with_gap(client, document, gap);
+        }
+    }
+
+    fn manners(&mut self) {
+        let client = self.client();
+        let manner = some_manner(&mut self.rng, self.without, &DOCUMENTS[..self.documents]);
+        self.tell(|| format!("{client} behaves {manner:?}"));
+        self.world.receiver.behave(client, manner);
+    }
+
+    fn weather(&mut self) {
+        let latency = Duration::from_millis([0, 2, 50, 1_000][self.rng.usize(0..4)]);
+        let flaky = if self.rng.u8(0..4) == 0 { 0.3 } else { 0.0 };
+        let away = match self.rng.bool() {
+            true => Duration::from_millis(self.rng.u64(1..20_000)),
+            false => Duration::ZERO,
+        };
+        let store = ["stash", "log", "configs", "states"][self.rng.usize(0..4)];
+        self.tell(|| format!("{store}: latency {latency:?}, flaky {flaky}, away {away:?}"));
+        match store {
+            "stash" => self.world.stash.behaves(latency, flaky, away),
+            "log" => self.world.log.medium.behaves(latency, flaky, away),
+            "configs" => self.world.configs.behaves(latency, flaky, away),
+            _ => self.world.states.behaves(latency, flaky, away),
+        }
+    }
+
+    fn restart(&mut self) {
+        let Some(index) = self.some_replica() else { return };
+        let kind = KINDS[self.rng.usize(0..KINDS.len())];
+        let id = if kind == "delivery" { self.client() } else { "" };
+        let replica = &self.cluster.replicas[index];
+        self.tell(|| format!("restart of {kind} {id} of replica {}", replica.number));
+        replica.life().restart(kind, id);
+    }
+
+    fn panic(&mut self) {
+        if self.rng.u8(0..3) == 0 {
+            self.tell(|| "a sender will panic as it is opened".to_owned());
+            self.world.receiver.book().panic_at_open = true;
+        } else {
+            let calls = self.rng.u64(0..60);
+            self.tell(|| format!("an actor will panic after {calls} looks at the clock"));
+            self.world.clock.panic_in(calls);
+        }
+    }
+
+    fn config(&mut self) {
+        let client = self.client();
+        let settings = [",\"concurrency\":1", ",\"timeout_ms\":1000", ",\"concurrency\":\"many\"", ""]
+            [self.rng.usize(0..4)];
+        let status = if self.rng.u8(0..4) == 0 { Status::Inactive } else { Status::Active };
+        self.tell(|| format!("config of {client}: {status:?} {settings}"));
+        self.world.configure(client, status, settings);
+        match self.rng.u8(0..4) {
+            0 => {}
+            1 => self.cluster.tell_missed(),
+            _ => self.cluster.tell(client),
+        }
+    }
+
+    fn some_replica(&mut self) -> Option<usize> {
+        let count = self.cluster.replicas.len();
+        (count > 0).then(|| self.rng.usize(0..count))
+    }
+
+    /// Something happens to a replica.
+    fn fault(&mut self) {
+        let (index, what) = (self.some_replica(), self.rng.u8(0..10));
+        let Some(index) = index else { return self.start() };
+        let replica = &self.cluster.replicas[index];
+        let (number, stands, is_cut) = (replica.number, replica.stands(), replica.is_cut());
+        match what {
+            0 if self.with("crash") => {
+                self.tell(|| format!("replica {number} crashes"));
+                self.cluster.crash(index);
+            }
+            1 | 2 if self.cluster.replicas.len() < REPLICAS => self.start(),
+            3 if self.with("order") && !stands => {
+                self.tell(|| format!("replica {number} is stopped in order"));
+                self.cluster.stop_in_order(index);
+            }
+            4..7 if self.with("stop") => {
+                self.tell(|| format!("replica {number} {}", if stands { "goes on" } else { "stands still" }));
+                match stands {
+                    true => self.cluster.go_on(index),
+                    false => self.cluster.stop(index),
+                }
+            }
+            _ if self.with("cut") => {
+                self.tell(|| format!("replica {number} is cut off: {}", !is_cut));
+                self.cluster.cut(index, !is_cut);
+            }
+            _ => {}
+        }
+    }
+
+    fn start(&mut self) {
+        let index = self.cluster.start();
+        self.tell(|| format!("replica {} starts", self.cluster.replicas[index].number));
+    }
+
+    /// Everything is well from now on: the service comes to rest, and nothing was lost or out of order.
+    fn heal(&mut self) {
+        self.tell(|| "the world heals".to_owned());
+        self.world.heal();
+        for index in 0..self.cluster.replicas.len() {
+            self.cluster.go_on(index);
+            self.cluster.cut(index, false);
+        }
+        if !self.cluster.replicas.iter().any(Replica::is_well) {
+            self.start();
+        }
+        for client in &CLIENTS[..self.clients] {
+            self.world.configure(client, Status::Active, "");
+            self.cluster.tell(client);
+        }
+        self.cluster.until(&format!("rest of SEED={}", self.seed), World::is_at_rest);
+        // What is sent after it looks like rest would be wrong, too.
+        self.cluster.pass(Duration::from_secs(100));
+        self.tell(|| "rest".to_owned());
+        let wrong = self.world.judge();
+        if !wrong.is_empty() {
+            self.tell(|| self.world.receiver.book().tell());
+        }
+        assert!(self.world.is_at_rest() && wrong.is_empty(), "SEED={}: {wrong:#?}", self.seed);
+    }
+}

@@ -1,0 +1,164 @@
+//! That no question grows with the table. What a session read is counted by PostgreSQL itself and told when the session
+//! ends, so each question has a session of its own.
+
+use std::sync::Arc;
+
+use dispatcher::backends::postgres::PostgresOptions;
+use dispatcher::domain::delivery::FailureClass;
+use dispatcher::domain::stash::{Claim, NewRow, RowFailure, StashWrite};
+use dispatcher::domain::transfer::{DocumentHash, EventId, Sequence};
+use dispatcher::ports::clock::{Clock as _, SystemClock};
+use dispatcher::ports::stash::{Ownership, Stash, StashBatch};
+
+use super::{at, client, open, options};
+use crate::fixture::{self, soon, transfer};
+use crate::services;
+
+/// 20 clients `c0` to `c19`; `c0` has half of the rows. A third of each is dead, documents have 10 rows, every fifth row
+/// has failed and has its time, most of them in an hour.
+const FILL: &str = "INSERT INTO stash (client, event_id, document_hash, document, incarnation, partition, \"offset\", kind,
+        source_topic, source_partition, source_offset, ts_ms, bytes, stashed_at_ms, state, attempts, payload_failures,
+        next_attempt_at_ms, last_failed_at_ms, body)
+    SELECT convert_to('c' || CASE WHEN n % 2 = 0 THEN 0 ELSE n % 40 / 2 END, 'UTF8'), convert_to('event-' || n, 'UTF8'),
+        substr(sha256(convert_to('d' || n / 400 || '-' || n % 40, 'UTF8')), 1, 16), 'd', 1, 3, n, 'live', 't', 0, n, n, 300,
+        0, CASE WHEN n % 3 = 0 THEN 'dead' ELSE 'pending' END, 1, 0,
+        CASE WHEN n % 5 > 0 THEN 0 WHEN n % 25 = 0 THEN 1 ELSE (extract(epoch FROM now()) * 1000)::bigint + 3600000 END,
+        1, repeat('x', 50)::bytea
+    FROM generate_series(1, 200000) AS n";
+
+/// What was read of the tables of the stash so far: rows by scans of a table, and entries of indexes.
+async fn read_so_far(observer: &tokio_postgres::Client) -> (i64, i64) {
+    let counts = "SELECT
+        (SELECT sum(seq_tup_read)::bigint FROM pg_stat_user_tables
+            WHERE schemaname = current_schema AND relname = 'stash'),
+        (SELECT sum(idx_tup_read)::bigint FROM pg_stat_user_indexes
+            WHERE schemaname = current_schema AND relname = 'stash')";
+    let row = observer.query_one(counts, &[]).await.unwrap();
+    (row.get(0), row.get(1))
+}
+
+struct Filled {
+    options: PostgresOptions,
+    observer: tokio_postgres::Client,
+    owner: Ownership,
+}
+
+impl Filled {
+    async fn new() -> Self {
+        let shared = options(services::postgres());
+        let database = services::unique("plans");
+        client(&shared).await.batch_execute(&format!("CREATE DATABASE {database}")).await.unwrap();
+        let options = at(&shared, |url| url.set_path(&database));
+        let stash = open(&options).await.unwrap().stash();
+        let owner = stash.take_ownership(1, 3).await.unwrap();
+        stash.committed(owner, 1_000_000).await.unwrap();
+        let observer = client(&options).await;
+        observer.batch_execute(FILL).await.unwrap();
+        observer.batch_execute("VACUUM ANALYZE").await.unwrap();
+        Self { options, observer, owner }
+    }
+
+    /// Asks, and checks that at most `bound` entries of indexes were read for it, and no table whole.
+    async fn ask<T>(&self, what: &str, bound: i64, question: impl AsyncFnOnce(Arc<dyn Stash>) -> T) -> T {
+        let before = read_so_far(&self.observer).await;
+        let postgres = open(&self.options).await.unwrap();
+        let answer = question(postgres.stash()).await;
+        drop(postgres);
+        self.until_sessions_end().await;
+        let after = read_so_far(&self.observer).await;
+        assert_eq!(after.0 - before.0, 0, "{what} reads the whole table");
+        assert!(
+            after.1 - before.1 <= bound,
+            "{what} reads {} entries, more than {bound}",
+            after.1 - before.1
+        );
+        assert!(after.1 > before.1, "{what} was not counted");
+        answer
+    }
+
+    async fn until_sessions_end(&self) {
+        let others =
+            "SELECT FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+            AND backend_type = 'client backend'";
+        soon(async {
+            while !self.observer.query(others, &[]).await.unwrap().is_empty() {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn no_question_grows_with_the_table() {
+    let filled = Filled::new().await;
+    let (c0, c1, owner) = (fixture::client("c0"), fixture::client("c1"), filled.owner);
+    let now_ms = SystemClock.now_ms();
+    let held = (now_ms, Claim(1));
+
+    // A page, and for each of its candidates the rows that hold its document.
+    let first = filled
+        .ask("the first page", 1_500, async |stash| stash.drainable(&c0, None, held, 100, usize::MAX).await)
+        .await
+        .unwrap();
+    assert_eq!(first.len(), 100);
+    let middle = Some(Sequence { incarnation: 1, partition: 3, offset: 100_000 });
+    let page = filled
+        .ask("a later page", 1_500, async |stash| stash.drainable(&c0, middle, held, 100, usize::MAX).await)
+        .await
+        .unwrap();
+    assert!(page.len() == 100 && page[0].transfer.sequence.offset > 100_000);
+    filled
+        .ask("a page by bytes", 1_500, async |stash| stash.drainable(&c0, None, held, 100, 1).await)
+        .await
+        .unwrap();
+
+    let documents: Vec<_> = first.iter().map(|row| row.transfer.document_hash).collect();
+    let known_events: Vec<_> = first.iter().map(|row| row.transfer.event_id.clone()).collect();
+    let unknown = (0..100).map(|n| DocumentHash::of("x", "y", &n.to_string())).collect::<Vec<_>>();
+    let asked = [documents.clone(), unknown].concat();
+    let events = [known_events, vec![EventId::from_stored("none"); 100]].concat();
+    let known =
+        filled.ask("a check", 1_000, async |stash| stash.check(&c0, asked, events).await).await.unwrap();
+    assert!(known.stashed.len() == 100 && !known.waiting.is_empty());
+
+    let backlog = filled.ask("a backlog", 10, async |stash| stash.backlog(&c0).await).await.unwrap();
+    assert!(backlog.pending > 60_000 && backlog.dead > 30_000);
+    let all = filled.ask("all backlogs", 100, async |stash| stash.backlogs().await).await.unwrap();
+    assert_eq!(all.len(), 20);
+
+    let failure = || RowFailure {
+        class: FailureClass::Payload,
+        reason: "status_400".into(),
+        status: Some(400),
+        next_attempt_at_ms: now_ms,
+    };
+    let mut writes: Vec<StashWrite> = Vec::new();
+    for row in &first[..50] {
+        writes.push(StashWrite::Failed { event_id: row.transfer.event_id.clone(), failure: failure() });
+    }
+    writes
+        .extend(first[50..].iter().map(|row| StashWrite::Delivered { transfer: Arc::clone(&row.transfer) }));
+    writes.extend((0..100).map(|n| {
+        let transfer = transfer(1, "c0", &n.to_string(), 500_000 + n);
+        StashWrite::Insert(NewRow { transfer, failure: None, claim: None })
+    }));
+    let batch = StashBatch { client: c0.clone(), ownership: owner, lease: None, writes };
+    // A delivery looks at the dead rows of its document: a few.
+    let written = filled.ask("a batch", 3_000, async |stash| stash.apply(vec![batch]).await).await.unwrap();
+    assert_eq!(written, [Ok(())]);
+
+    let buried = filled
+        .ask("a burial", 20_000, async |stash| stash.bury(&c1, owner, "client_gone").await)
+        .await
+        .unwrap();
+    assert!(buried > 2_000, "{buried}");
+
+    let totals = "SELECT count(*) FROM (SELECT client, count(*) FILTER (WHERE state = 'pending') AS pending,
+            coalesce(sum(bytes) FILTER (WHERE state = 'pending'), 0)::bigint AS pending_bytes,
+            count(*) FILTER (WHERE state = 'dead') AS dead, count(*) FILTER (WHERE state = 'superseded') AS superseded
+            FROM stash GROUP BY client) AS counted
+        JOIN stash_totals USING (client, pending, pending_bytes, dead, superseded)";
+    let right: i64 = filled.observer.query_one(totals, &[]).await.unwrap().get(0);
+    assert_eq!(right, 20, "what is counted as rows come and go is what is there");
+}
