@@ -290,8 +290,8 @@ async fn read_request(
     buffer.drain(..head_end + length);
     let client = from_path_segment(path.strip_prefix("/hook/").unwrap_or(&path));
     let change = Change::read(&body);
-    let port = stream.peer_addr()?.port();
-    Ok(Some(Arrival { at: Instant::now(), answered: None, port, connection, client, headers, body, change }))
+    let ports = (stream.peer_addr()?.port(), stream.local_addr()?.port());
+    Ok(Some(Arrival { at: Instant::now(), answered: None, ports, connection, client, headers, body, change }))
 }
 
 #[cfg(test)]
