@@ -9,6 +9,7 @@ use crate::kit::cluster::Cluster;
 use crate::kit::fixtures::Fixture;
 use crate::kit::receiver::Receiver;
 use crate::kit::service::Service;
+use crate::kit::turn::Turn;
 
 const WITHIN: Duration = Duration::from_secs(120);
 
@@ -17,10 +18,12 @@ type Bodies = BTreeMap<(String, String, String), Vec<String>>;
 
 #[actix_web::test]
 async fn embedded_and_cluster_mode_send_the_same_bytes() {
-    let embedded = Service::shared().start().await;
+    // One turn for both: whoever asks for a second one may wait behind a test that waits for the first.
+    let turn = Turn::shared();
+    let embedded = Service::within(&turn).start().await;
     // Bodies name the source as the topics do: no other test has this prefix on the common stores.
     let cluster = Cluster::shared("bytes").env("DISPATCHER_SOURCE_PREFIX", "mongo");
-    let replica = cluster.replica().start().await;
+    let replica = cluster.replica_in(&turn).start().await;
     let mut fixtures = Fixture::all();
     // Other topics are not subscribed to.
     fixtures.retain(|fixture| {

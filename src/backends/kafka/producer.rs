@@ -66,11 +66,11 @@ impl Transactions {
         records: Vec<Outgoing>,
         offsets: Option<&GroupOffsets>,
     ) -> StoreResult<Vec<Place>> {
-        let deadline = Instant::now() + self.timeout;
         let producer = match self.producer.take() {
             Some(producer) => producer,
             None => self.connect()?,
         };
+        let deadline = Instant::now() + self.timeout;
         let failure = match transact(&producer, records, offsets, deadline) {
             Ok(places) => {
                 self.watch.well();
@@ -126,7 +126,8 @@ fn transact(
     producer.begin_transaction().map_err(Failure::of)?;
     let flight = Arc::new(Flight::of(records.len()));
     for (index, record) in records.into_iter().enumerate() {
-        send(producer, &flight, index, record, deadline).map_err(Failure::abortable)?;
+        send(producer, &flight, index, record, deadline)
+            .map_err(|err| Failure::abortable(flight.reason().unwrap_or(err)))?;
     }
     if let Some(GroupOffsets { next, member }) = offsets {
         until(deadline, |left| producer.send_offsets_to_transaction(next, member, left))
@@ -222,6 +223,11 @@ impl Flight {
 
     fn lock(&self) -> MutexGuard<'_, FlightState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why the transaction fails, as far as it is told.
+    fn reason(&self) -> Option<StoreError> {
+        self.lock().failed.take().map(|(_, err)| err)
     }
 
     /// Waits until some have landed, or a moment.
