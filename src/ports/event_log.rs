@@ -1,8 +1,7 @@
 //! The log: change events in, transfers out. The transfer log is the order of everything that is sent.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{BoxFuture, StoreResult};
 use crate::domain::change_event::SourceRecord;
@@ -56,32 +55,57 @@ pub struct Lag {
 ///
 /// [`Clock::boot_ms`]: super::clock::Clock::boot_ms
 #[derive(Debug, Clone)]
-pub struct SendPermission(Arc<AtomicI64>);
+pub struct SendPermission(Arc<Mutex<Permission>>);
+
+#[derive(Debug, Clone, Copy)]
+struct Permission {
+    until_boot_ms: i64,
+    /// Everything was lost, and whoever reads the events may not know it yet.
+    withdrawn: bool,
+}
 
 impl SendPermission {
     /// Nothing may be started until [`SendPermission::extend`].
     pub fn none() -> Self {
-        Self(Arc::new(AtomicI64::new(i64::MIN)))
+        Self::until(i64::MIN)
     }
 
     /// For a log that has one process: whoever reads it may send.
     pub fn always() -> Self {
-        Self(Arc::new(AtomicI64::new(i64::MAX)))
+        Self::until(i64::MAX)
     }
 
-    /// The log proved at `deadline_boot_ms` minus the session time-out that the partitions are ours. Never shortens.
+    fn until(until_boot_ms: i64) -> Self {
+        Self(Arc::new(Mutex::new(Permission { until_boot_ms, withdrawn: false })))
+    }
+
+    /// The log proved at `deadline_boot_ms` minus the session time-out that the partitions are ours. Never shortens, and counts
+    /// for nothing while the permission is withdrawn.
     pub fn extend(&self, deadline_boot_ms: i64) {
-        self.0.fetch_max(deadline_boot_ms, Ordering::AcqRel);
+        let mut permission = self.lock();
+        if !permission.withdrawn {
+            permission.until_boot_ms = permission.until_boot_ms.max(deadline_boot_ms);
+        }
     }
 
-    /// The log said that nothing is ours any more.
+    /// The log said that nothing is ours any more. A new membership may prove something else at once; but what the events did not
+    /// take away yet is still in somebody's hands, so no proof counts before [`SendPermission::restore`].
     pub fn withdraw(&self) {
-        self.0.store(i64::MIN, Ordering::Release);
+        *self.lock() = Permission { until_boot_ms: i64::MIN, withdrawn: true };
+    }
+
+    /// Whoever reads the events has dropped what was lost: from the next proof on requests may be started again.
+    pub fn restore(&self) {
+        self.lock().withdrawn = false;
     }
 
     /// Whether a request may be started now.
     pub fn allows(&self, now_boot_ms: i64) -> bool {
-        now_boot_ms < self.0.load(Ordering::Acquire)
+        now_boot_ms < self.lock().until_boot_ms
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Permission> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -178,7 +202,8 @@ pub trait TransferConsumer: Send + Sync {
     /// What happens next. Cancel-safe.
     fn next(&self) -> BoxFuture<'_, StoreResult<TransferEvent>>;
 
-    /// Commits the next offsets to read, by partition.
+    /// Commits the next offsets to read, by partition. What was lost since, also if it came again, is not committed by it: an offset
+    /// counts by the assignment that was handed out last when this was called.
     fn commit(&self, offsets: BTreeMap<u32, i64>) -> BoxFuture<'_, StoreResult<()>>;
 
     /// No batches of this partition until it is resumed.
@@ -192,4 +217,26 @@ pub trait TransferConsumer: Send + Sync {
 
     /// How far this group is behind.
     fn lag(&self) -> BoxFuture<'_, StoreResult<Lag>>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_proof_counts_again_when_the_loss_is_known() {
+        let permission = SendPermission::none();
+        assert!(!permission.allows(i64::MIN));
+        permission.extend(10);
+        permission.extend(5);
+        assert!(permission.allows(9) && !permission.allows(10));
+        permission.withdraw();
+        permission.extend(20);
+        assert!(!permission.allows(9), "somebody may still hold what was lost");
+        permission.restore();
+        assert!(!permission.allows(9));
+        permission.extend(20);
+        assert!(permission.allows(19));
+        assert!(SendPermission::always().allows(i64::MAX - 1));
+    }
 }

@@ -3,7 +3,7 @@
 //!
 //! `SEED=17` runs one history, with its story on standard error; `SEEDS=1000..5000` many; `WITHOUT=crash,ingest` leaves
 //! kinds of trouble out, to find the one that matters. (Hash maps and `select!` draw from elsewhere: a seed that failed
-//! may need a few runs to fail again; `TIMES=20` does them.)
+//! may need a few runs to fail again; `TIMES=20` does them, `TELL=1` with their stories.)
 
 use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
@@ -53,7 +53,7 @@ impl Wanted {
             (None, None) => usual,
         };
         let times = env("TIMES").map_or(1, |times| number(&times));
-        let told = env("SEED").is_some() && times == 1;
+        let told = env("TELL").is_some() || (env("SEED").is_some() && times == 1);
         Self { seeds, times, told, without: env("WITHOUT").unwrap_or_default() }
     }
 

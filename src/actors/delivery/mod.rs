@@ -25,7 +25,6 @@ mod writes;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use actix::prelude::*;
@@ -161,16 +160,16 @@ enum Target {
     Gone,
 }
 
-/// Every life of every delivery actor has its own claim. Beginning at the time of the start keeps claims of an earlier process apart.
-fn next_claim(now_ms: i64) -> Claim {
-    static LIVES: AtomicU64 = AtomicU64::new(0);
-    Claim(((now_ms as u64) << 20) | (LIVES.fetch_add(1, Ordering::Relaxed) & 0xf_ffff))
+/// Every life of every delivery actor, of every replica, has its own claim.
+fn next_claim() -> Claim {
+    // Stores keep it as a signed number.
+    Claim(fastrand::u64(..) >> 1)
 }
 
 impl Life {
     fn new(now_ms: i64) -> Self {
         Self {
-            claim: next_claim(now_ms),
+            claim: next_claim(),
             loaded: false,
             target: Target::Unknown,
             state: ClientState::new(now_ms),

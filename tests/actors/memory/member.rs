@@ -144,6 +144,8 @@ struct Local {
     leaving: BTreeSet<u32>,
     released: BTreeSet<u32>,
     paused: HashSet<u32>,
+    /// The partitions whose present assignment was handed out.
+    told: BTreeSet<u32>,
     events: VecDeque<TransferEvent>,
     turn: u32,
 }
@@ -184,20 +186,20 @@ impl Shared {
 
     async fn commit(&self, offsets: BTreeMap<u32, i64>) -> StoreResult<()> {
         let sent_ms = self.clock.boot_ms();
-        let (member, ours) = {
+        let member = {
             let local = self.local.lock().unwrap();
-            let ours = |partition: &u32| {
-                local.positions.contains_key(partition) || local.leaving.contains(partition)
-            };
-            let ours: BTreeMap<_, _> = offsets.into_iter().filter(|(partition, _)| ours(partition)).collect();
-            (local.member, ours)
+            // What was lost and came again must not be committed by who does not know it yet.
+            if !offsets.keys().all(|partition| local.told.contains(partition)) {
+                return Err(StoreError::Fenced("the partition is another's, or begins anew".to_owned()));
+            }
+            local.member
         };
         let gone = || StoreError::Fenced("it is no member".to_owned());
         let member = member.ok_or_else(gone)?;
         let commit = move |log: &mut LogData, now_ms| {
             let known = log.group.hear(member, now_ms);
             if known {
-                log.commit(&ours);
+                log.commit(&offsets);
             }
             known
         };
@@ -265,6 +267,7 @@ impl Shared {
         }
         if !granted.is_empty() {
             local.paused.retain(|partition| !granted.contains_key(partition));
+            local.told.retain(|partition| !granted.contains_key(partition));
             local.positions.extend(&granted);
             local.events.push_back(TransferEvent::Assigned(granted));
         }
@@ -313,6 +316,7 @@ impl Drop for Release {
         let mut local = self.shared.local.lock().unwrap();
         let released: Vec<_> =
             self.partitions.iter().copied().filter(|partition| local.leaving.remove(partition)).collect();
+        local.told.retain(|partition| !released.contains(partition));
         local.released.extend(released);
         drop(local);
         self.shared.hurry.notify_one();
@@ -340,6 +344,9 @@ impl Consumer {
     fn find(&self) -> Option<TransferEvent> {
         let mut local = self.shared.local.lock().unwrap();
         if let Some(event) = local.events.pop_front() {
+            if let TransferEvent::Assigned(committed) = &event {
+                local.told.extend(committed.keys());
+            }
             return Some(event);
         }
         let log = self.shared.medium.data();

@@ -90,6 +90,12 @@ impl Steps<'_> {
             let is_head = mine.records[..version].iter().all(|record| *record == Record::Settled);
             self.record(replica, version as u8, is_head);
         }
+        let refused = self.law.stash.fence && mine.epoch != self.state.epoch;
+        if self.is_owner(replica) && refused && self.state.has_rows() {
+            self.add(format!("{name} is refused the lease, and takes the partition again"), |next| {
+                give(next, replica);
+            });
+        }
         let settled = self.state.settled(replica);
         if self.is_owner(replica) && settled > self.state.committed {
             self.add(format!("{name} commits {settled}"), |next| next.committed = settled);

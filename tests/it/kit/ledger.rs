@@ -18,6 +18,8 @@ pub(crate) struct Arrival {
     pub(crate) answered: Option<Instant>,
     /// From which port of the sender.
     pub(crate) port: u16,
+    /// On which connection, by its number: a port is used again by others.
+    pub(crate) connection: u64,
     /// Which client's webhook.
     pub(crate) client: String,
     /// All headers, names in lower case.

@@ -2,20 +2,22 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::ledger::Arrival;
+
 /// The process among `pids` that owns the local TCP port of a connection on 127.0.0.1; `None`: none of them, any more.
 pub(crate) fn owner_of(port: u16, pids: &[u32]) -> Option<u32> {
     let sockets = sockets_of_port(port);
     pids.iter().copied().find(|pid| open_sockets(*pid).iter().any(|socket| sockets.contains(socket)))
 }
 
-/// Remembers owners: ports are asked for once.
+/// Remembers the owners of connections: each is asked for once.
 #[derive(Default)]
-pub(crate) struct Owners(HashMap<u16, Option<u32>>);
+pub(crate) struct Owners(HashMap<u64, Option<u32>>);
 
 impl Owners {
-    /// As [`owner_of`], when a connection of this port was first seen.
-    pub(crate) fn of(&mut self, port: u16, pids: &[u32]) -> Option<u32> {
-        *self.0.entry(port).or_insert_with(|| owner_of(port, pids))
+    /// As [`owner_of`], when this connection was first seen.
+    pub(crate) fn of(&mut self, arrival: &Arrival, pids: &[u32]) -> Option<u32> {
+        *self.0.entry(arrival.connection).or_insert_with(|| owner_of(arrival.port, pids))
     }
 }
 

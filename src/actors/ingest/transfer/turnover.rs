@@ -28,6 +28,7 @@ impl Run {
     pub(super) fn assigned(self: &Rc<Self>, committed: BTreeMap<u32, i64>) {
         let partitions = committed.keys().copied().collect();
         self.stage.windows.forget(&partitions);
+        self.consumer.permission().restore();
         let assignment = self.places.borrow_mut().assigned(&partitions);
         let run = self.clone();
         self.chore(async move { run.take_over(assignment, committed).await });
@@ -109,6 +110,7 @@ impl Run {
         log::warn!("partitions are lost partitions={partitions:?}");
         self.places.borrow_mut().remove(partitions);
         self.stage.windows.forget(partitions);
+        self.consumer.permission().restore();
         let run = self.clone();
         self.chore(async move { run.stage.sweep().await });
     }
