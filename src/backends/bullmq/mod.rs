@@ -4,17 +4,17 @@
 //!
 //! | the library | here |
 //! |---|---|
-//! | connects again after up to 5 s, and never on a connection that only went silent | [`link`]: every question has a time-out and connects anew after a failure; [`worker`] looks every second and replaces the worker of the library when Redis was away, or due work lies still |
-//! | a lost lock is not noticed by the job that lost it | [`attempt`] renews the lock itself and drops the handler in time |
-//! | a handler is not ended when the grace of a stop is over | [`attempt`] puts its job back |
-//! | exponential back-off without cap, negative from attempt 52 on | [`attempt`] passes the delay of each failure to a custom back-off |
-//! | the reason of a failed attempt is not stored while the job is tried again | [`attempt`] stores it, and a line in the job's log; the log is cut to 50 lines |
+//! | connects again after up to 5 s, and never on a connection that only went silent | `link`: every question has a time-out and connects anew after a failure; `worker` looks every second and replaces the worker of the library when Redis was away, or due work lies still |
+//! | a lost lock is not noticed by the job that lost it | `attempt` renews the lock itself and drops the handler in time |
+//! | a handler is not ended when the grace of a stop is over | `attempt` puts its job back |
+//! | exponential back-off without cap, negative from attempt 52 on | `attempt` passes the delay of each failure to a custom back-off |
+//! | the reason of a failed attempt is not stored while the job is tried again | `attempt` stores it, and a line in the job's log; the log is cut to 50 lines |
 //! | a job that stalled twice is failed | never: a crash is no failure of the job |
-//! | the channel of events is unbounded | [`worker`] drains it |
-//! | an idle stop waits up to 5 s | [`worker`] wakes the worker |
-//! | `age` is said to be in milliseconds | it is in seconds, [`records`] |
-//! | putting a schedule again drops its job when that is due | [`schedules`] leaves one alone that stands as it should |
-//! | all failed jobs are retried with no attempts left | [`queue`] retries each |
+//! | the channel of events is unbounded | `worker` drains it |
+//! | an idle stop waits up to 5 s | `worker` wakes the worker |
+//! | `age` is said to be in milliseconds | it is in seconds, `records` |
+//! | putting a schedule again drops its job when that is due | `schedules` leaves one alone that stands as it should |
+//! | all failed jobs are retried with no attempts left | `queue` retries each |
 //!
 //! Keys are those of BullMQ, under `<prefix>:<queue>:`; nothing else is written. Must be known: `rediss://` needs the process to have
 //! installed a TLS provider (`main` does), and a queue that a Node worker of version 5 paused has to be resumed from here.

@@ -2,9 +2,9 @@
 //!
 //! | topic | written by | read by |
 //! |---|---|---|
-//! | `<prefix>.<db>.<collection>` | Debezium; [`append`] (`POST /v1/events`) | [`source`] |
-//! | the transfer topic | [`ingest`], in one transaction with the source offsets ([`producer`]) | [`transfers`] |
-//! | the dead topic | the same transaction, and `keep_dead` | [`dead`] |
+//! | `<prefix>.<db>.<collection>` | Debezium; `append` (`POST /v1/events`) | `source` |
+//! | the transfer topic | `ingest`, in one transaction with the source offsets (`producer`) | `transfers` |
+//! | the dead topic | the same transaction, and `keep_dead` | `dead` |
 //!
 //! Everything of librdkafka that blocks runs on threads of ours, never on one of the async runtime.
 
