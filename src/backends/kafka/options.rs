@@ -133,7 +133,10 @@ impl KafkaOptions {
         let defaults = [
             ("transaction.timeout.ms", timeout.as_str()),
             ("compression.type", "zstd"),
-            ("linger.ms", "2"),
+            // A transaction waits for its records: they are to go at once.
+            ("linger.ms", "0"),
+            // Right after a transaction the brokers refuse the next one for some milliseconds: the default would make them 100.
+            ("retry.backoff.ms", "5"),
             ("batch.size", batch_bytes.as_str()),
             ("queue.buffering.max.kbytes", "131072"),
         ];
