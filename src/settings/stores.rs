@@ -15,7 +15,6 @@ impl Settings {
             brokers: self.kafka.bootstrap_servers().unwrap_or_default(),
             options: self.kafka.options.clone(),
             source_prefix: self.source.prefix.clone(),
-            events_topic: self.kafka.events_topic.clone(),
             transfer_topic: self.kafka.transfer_topic.clone(),
             dead_topic: self.kafka.dead_topic.clone(),
             start: match self.kafka.start {

@@ -81,8 +81,6 @@ pub struct KafkaOptions {
     pub options: BTreeMap<String, Secret>,
     /// Source topics are `<prefix>.<db>.<collection>`.
     pub source_prefix: String,
-    /// And this one: for change events that came in over the API and name no topic.
-    pub events_topic: String,
     /// The transfer log.
     pub transfer_topic: String,
     /// Where dead letters are kept.
@@ -100,7 +98,7 @@ pub struct KafkaOptions {
 impl KafkaOptions {
     /// Which topics are read.
     pub(super) fn sources(&self) -> SourceTopics {
-        SourceTopics::new(&self.source_prefix, &self.events_topic)
+        SourceTopics::new(&self.source_prefix)
     }
 
     /// A client that reads, and is no member of a group.

@@ -2,33 +2,31 @@
 
 use std::sync::Arc;
 
-/// `<prefix>.<db>.<collection>`, and the topic of events that name none.
+/// `<prefix>.<db>.<collection>`.
 #[derive(Debug, Clone)]
 pub(super) struct SourceTopics {
     prefix: Arc<str>,
-    events: Arc<str>,
 }
 
 impl SourceTopics {
-    pub(super) fn new(prefix: &str, events: &str) -> Self {
-        Self { prefix: prefix.into(), events: events.into() }
+    pub(super) fn new(prefix: &str) -> Self {
+        Self { prefix: prefix.into() }
     }
 
     /// Whether this topic is one of them.
     pub(super) fn contains(&self, topic: &str) -> bool {
-        let prefixed = topic.strip_prefix(&*self.prefix).is_some_and(|rest| rest.starts_with('.'));
-        prefixed || topic == &*self.events
+        topic.strip_prefix(&*self.prefix).is_some_and(|rest| rest.starts_with('.'))
     }
 
     /// What a consumer subscribes to.
-    pub(super) fn subscription(&self) -> [String; 2] {
-        [format!("^{}\\..*", escaped(&self.prefix)), format!("^{}$", escaped(&self.events))]
+    pub(super) fn subscription(&self) -> String {
+        format!("^{}\\..*", escaped(&self.prefix))
     }
 }
 
 impl std::fmt::Display for SourceTopics {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}.* and {}", self.prefix, self.events)
+        write!(f, "{}.*", self.prefix)
     }
 }
 
@@ -49,19 +47,15 @@ mod tests {
 
     #[test]
     fn source_topics_are_told_from_others() {
-        let sources = SourceTopics::new("mongo", "dispatcher-events");
-        for topic in ["mongo.wnx-identity.users", "mongo.x", "dispatcher-events"] {
+        let sources = SourceTopics::new("mongo");
+        for topic in ["mongo.wnx-identity.users", "mongo.x"] {
             assert!(sources.contains(topic), "{topic}");
         }
-        for topic in [
-            "mongo",
-            "mongodb.a.b",
-            "__debezium-heartbeat.mongo",
-            "dispatcher-events2",
-            "dispatcher-transfer",
-        ] {
+        for topic in
+            ["mongo", "mongodb.a.b", "__debezium-heartbeat.mongo", "dispatcher-events", "dispatcher-transfer"]
+        {
             assert!(!sources.contains(topic), "{topic}");
         }
-        assert_eq!(SourceTopics::new("m.o", "e.v").subscription(), [r"^m\.o\..*", r"^e\.v$"]);
+        assert_eq!(SourceTopics::new("m.o").subscription(), r"^m\.o\..*");
     }
 }

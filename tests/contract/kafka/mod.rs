@@ -51,7 +51,6 @@ impl KafkaBackend {
             options: BTreeMap::new(),
             transfer_topic: format!("{names}-transfer"),
             dead_topic: format!("{names}-dead"),
-            events_topic: format!("{names}-events"),
             source_prefix: names,
             start: Start::Earliest,
             partitions: 12,

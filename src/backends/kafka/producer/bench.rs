@@ -25,7 +25,6 @@ fn options() -> KafkaOptions {
         brokers,
         options: BTreeMap::new(),
         source_prefix: "bench".into(),
-        events_topic: "bench-events".into(),
         transfer_topic: "bench-transfer".into(),
         dead_topic: "bench-dead".into(),
         start: Start::Now,

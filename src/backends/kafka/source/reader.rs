@@ -36,7 +36,7 @@ const STALLED: Duration = Duration::from_secs(1);
 pub(in super::super) struct Reader {
     pub(in super::super) config: ClientConfig,
     /// Patterns of the topics to read.
-    pub(in super::super) subscription: [String; 2],
+    pub(in super::super) subscription: String,
     pub(in super::super) member: Member,
     pub(in super::super) limits: BatchLimits,
     pub(in super::super) destinations: Destinations,
@@ -54,7 +54,7 @@ impl Reader {
         let shared = Arc::new(Shared::default());
         let closing = Closing(Arc::clone(&shared));
         let mut consumer: BaseConsumer<Member> = self.config.create_with_context(self.member.clone())?;
-        consumer.subscribe(&self.subscription.each_ref().map(String::as_str))?;
+        consumer.subscribe(&[&self.subscription])?;
         let thread = thread::Builder::new()
             .name("kafka-source".to_owned())
             .spawn(move || {
