@@ -11,7 +11,7 @@
 //! actors hold leases on it and send each other kicks.
 //!
 //! Dependencies point one way, and `tests/architecture.rs` holds them:
-//! `domain <- ports <- {backends, actors} <- web, commands, app, main`; `runtime` stands beside `domain`.
+//! `domain <- ports <- {backends, workers <- actors} <- web, commands, app, main`; `runtime` stands beside `domain`.
 
 pub mod actors;
 pub mod app;

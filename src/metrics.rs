@@ -1,7 +1,8 @@
 //! All metric names. The help text of each stands beside it.
 
 use prometheus::{
-    Gauge, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
+    Registry,
 };
 
 /// The metrics of the service, in one registry with those of the HTTP server.
@@ -44,6 +45,13 @@ pub struct Metrics {
     pub restarts: IntCounterVec,
     /// Errors of stores that were retried, by `store`.
     pub store_errors: IntCounterVec,
+    /// Attempts at jobs, by `queue`, `job` and `outcome`: completed, later (goes on), retried, failed (given up), blocked (its owner is),
+    /// unknown (another version's job), lost (its lock was).
+    pub jobs: IntCounterVec,
+    /// From the start of an attempt at a job to its end, in seconds, by `queue`.
+    pub job_seconds: HistogramVec,
+    /// Work that one replica does at a time, by `key` and `outcome`: ran, skipped (another did it), lost (its lease was).
+    pub exclusive_runs: IntCounterVec,
     /// Partitions whose next records were gone before they were read, by `stream`: source, transfer.
     pub gaps: IntCounterVec,
     /// Copies and notices for Redis that were dropped, because it was away or refused them, by `copy`: config, config_id,
@@ -89,6 +97,13 @@ impl Metrics {
             registry.register(Box::new(metric.clone())).unwrap();
             metric
         };
+        let job_seconds = HistogramVec::new(
+            HistogramOpts::new("dispatcher_job_seconds", "From the start of an attempt at a job to its end")
+                .buckets(prometheus::exponential_buckets(0.001, 4.0, 12).unwrap()),
+            &["queue"],
+        )
+        .unwrap();
+        registry.register(Box::new(job_seconds.clone())).unwrap();
         let oldest_waiting_seconds = Gauge::new(
             "dispatcher_oldest_waiting_seconds",
             "Age of the oldest change that waits in the stash; 0 when none does",
@@ -123,6 +138,13 @@ impl Metrics {
             delivery_actors: gauge("delivery_actors", "Delivery actors alive"),
             restarts: counters("actor_restarts_total", "Restarts of actors", &["kind"]),
             store_errors: counters("store_errors_total", "Errors of stores that were retried", &["store"]),
+            jobs: counters("jobs_total", "Attempts at jobs", &["queue", "job", "outcome"]),
+            job_seconds,
+            exclusive_runs: counters(
+                "exclusive_runs_total",
+                "Work that one replica does at a time",
+                &["key", "outcome"],
+            ),
             gaps: counters(
                 "gaps_total",
                 "Partitions whose next records were gone before they were read",

@@ -1,5 +1,7 @@
 //! One folder a technology, each implements ports.
 
+#[cfg(feature = "cluster")]
+pub mod bullmq;
 pub mod embedded;
 pub mod http;
 #[cfg(feature = "cluster")]

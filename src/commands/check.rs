@@ -5,18 +5,13 @@ mod stores;
 mod this_machine;
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::Args;
-use tokio::time::timeout;
 
 use super::output;
 use crate::backends::embedded;
 use crate::ports::findings::{Finding, Findings, Outcome};
 use crate::settings::{Mode, Settings, SettingsError, Sources};
-
-/// How long the questions to one dependency may take together. All are asked side by side.
-const LIMIT: Duration = Duration::from_secs(5);
 
 /// Options of the check.
 #[derive(Debug, Args)]
@@ -70,24 +65,6 @@ async fn look(settings: &Settings) -> Result<Vec<Finding>, SettingsError> {
     Ok(findings)
 }
 
-/// Asks one dependency. What it said before it fell silent is kept.
-#[cfg_attr(
-    not(feature = "cluster"),
-    expect(dead_code, reason = "embedded mode has nothing that falls silent")
-)]
-async fn bounded(
-    limit: Duration,
-    dependency: &'static str,
-    ask: impl AsyncFnOnce(&mut Findings),
-) -> Vec<Finding> {
-    let mut findings = Findings::of(dependency);
-    if timeout(limit, ask(&mut findings)).await.is_err() {
-        let found = format!("not done within {}", humantime::format_duration(limit));
-        findings.fault("time", found, "see what holds it up: the network, its load, a lock");
-    }
-    findings.into_list()
-}
-
 /// One line for each finding, and one below it with what to do.
 fn table(findings: &[Finding]) -> Vec<String> {
     let mut rows = vec![["DEPENDENCY", "CHECK", "OUTCOME", "FOUND"].map(str::to_owned)];
@@ -126,17 +103,6 @@ fn shown(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[actix_rt::test]
-    async fn who_falls_silent_is_a_fault_beside_what_it_said() {
-        let findings = bounded(Duration::from_millis(1), "x", async |findings| {
-            findings.ok("connection", "answers");
-            std::future::pending().await
-        })
-        .await;
-        let outcomes: Vec<_> = findings.iter().map(|finding| (finding.check, finding.outcome)).collect();
-        assert_eq!(outcomes, [("connection", Outcome::Ok), ("time", Outcome::Fault)]);
-    }
 
     #[test]
     fn each_fault_is_followed_by_what_to_do() {

@@ -10,6 +10,7 @@ pub mod extended_json;
 #[cfg(test)]
 pub(crate) mod fixtures;
 pub mod intake;
+pub mod job;
 pub mod retry;
 pub mod routing;
 pub mod stash;

@@ -1,11 +1,13 @@
 //! What the service needs from the outside, as traits. Each has one contract suite (`tests/contract`) that
 //! every backend passes.
 
+pub mod blocked_owners;
 pub mod client_configs;
 pub mod client_states;
 pub mod clock;
 pub mod event_log;
 pub mod findings;
+pub mod job_queue;
 pub mod locks;
 pub mod log_registry;
 pub mod stash;

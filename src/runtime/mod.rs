@@ -80,6 +80,7 @@ use std::{
 pub use self::{
     arbiters::Arbiters,
     cell::{ActorStatus, Cell, LastCause, Life, Phase},
+    panics::panic_text,
     permits::{ByteBudget, Permit, Permits},
     policy::RestartPolicy,
     registry::Registry,

@@ -1,6 +1,7 @@
 //! Catches panics, and knows where they happened.
 
 use std::{
+    any::Any,
     backtrace::{Backtrace, BacktraceStatus},
     cell::{Cell, RefCell},
     panic::{self, AssertUnwindSafe},
@@ -25,6 +26,16 @@ impl Cause {
         let clean = |c: char| if c.is_control() { ' ' } else { c };
         Self { message: message.chars().take(MAX_TEXT).map(clean).collect(), place }
     }
+}
+
+/// The text of a panic: one line, bounded.
+pub fn panic_text(payload: &(dyn Any + Send)) -> String {
+    let text = match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
+        (Some(text), _) => text,
+        (_, Some(text)) => text.as_str(),
+        _ => "a panic without text",
+    };
+    Cause::new(text, String::new()).message
 }
 
 thread_local! {
@@ -59,16 +70,12 @@ pub(super) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Cause> {
     let result = panic::catch_unwind(AssertUnwindSafe(work));
     WATCHED.set(outer);
     result.map_err(|payload| {
-        let text = match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
-            (Some(text), _) => text,
-            (_, Some(text)) => text.as_str(),
-            _ => "a panic without text",
-        };
+        let text = panic_text(payload.as_ref());
         let (place, backtrace) = LAST.take().unwrap_or((String::new(), Backtrace::disabled()));
         if backtrace.status() == BacktraceStatus::Captured {
             log::error!("backtrace of the panic at {place}:\n{backtrace}");
         }
-        Cause::new(text, place)
+        Cause { message: text, place }
     })
 }
 

@@ -1,5 +1,6 @@
 //! The settings of cluster mode.
 
+#[cfg(feature = "cluster")]
 use std::time::Duration;
 
 use super::tests::{mistake_in, mistake_with, sources};
@@ -17,10 +18,12 @@ fn with<'a>(variables: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
     CLUSTER.iter().chain(variables).copied().collect()
 }
 
+#[cfg(feature = "cluster")]
 fn cluster(variables: &[(&str, &str)]) -> Settings {
     Settings::load(&sources(None, &with(variables))).unwrap()
 }
 
+#[cfg(feature = "cluster")]
 fn shown(url: Option<crate::domain::config::Secret>) -> String {
     url.unwrap().expose().to_owned()
 }

@@ -78,6 +78,7 @@ pub(super) const CLUSTER_VARIABLES: &[&str] = &["KAFKA_HOST", "KAFKA_BROKERS"];
 const UNUSED_VARIABLES: &[&str] = &[
     "CLEANER_STASH_LOGS_TTL",
     "DISPATCHER_CANARY_INTERVAL",
+    "DISPATCHER_EVENTS_TOPIC",
     "DISPATCHER_HEAVY_WORKER_CONCURRENCY",
     "DISPATCHER_RETRY_TTL",
     "DISPATCHER_SCHEDULE_WORKER_CONCURRENCY",
@@ -88,7 +89,7 @@ const UNUSED_VARIABLES: &[&str] = &[
 
 /// Those that only cluster mode has a use for. The platform's addresses are not among them: they are everywhere.
 const CLUSTER_ONLY_VARIABLES: &[&str] =
-    &["DISPATCHER_DEAD_TOPIC", "DISPATCHER_EVENTS_TOPIC", "DISPATCHER_START", "DISPATCHER_TRANSFER_TOPIC"];
+    &["DISPATCHER_DEAD_TOPIC", "DISPATCHER_START", "DISPATCHER_TRANSFER_TOPIC"];
 
 /// Those of the variables that are set and change nothing: not yet, or not in this mode.
 pub fn unused(environment: &Environment, mode: Mode) -> Vec<&'static str> {

@@ -3,7 +3,11 @@
 //! several replicas over the same stores, each with a clock that stands still while the replica does. `model` tries all
 //! histories of one small world.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "all of this is test code: it fails by panic, and its seeds are for people"
+)]
 
 mod cluster;
 mod memory;

@@ -1,6 +1,8 @@
 //! The Dockerfile and compose.yaml fit the settings and each other. No engine is needed, so nothing here is built or run.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+#[cfg(feature = "cluster")]
+use std::collections::BTreeSet;
 
 use dispatcher::settings::Environment;
 #[cfg(feature = "cluster")]
@@ -57,6 +59,7 @@ fn is_known(variable: &str) -> bool {
     defaults.split(|c: char| !c.is_ascii_uppercase() && c != '_').any(|word| word == variable)
 }
 
+#[cfg(feature = "cluster")]
 fn services(compose: &str) -> BTreeSet<&str> {
     let services = block(compose, "services:").into_iter();
     let names = services.filter(|line| line.starts_with("  ") && !line.starts_with("   "));

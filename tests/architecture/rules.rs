@@ -8,15 +8,16 @@ use crate::{files_below, root};
 
 /// Which of our modules a room may name besides its own. Rooms that are not listed put things together: they may
 /// name all.
-const ROOMS: [(&str, &[&str]); 8] = [
+const ROOMS: [(&str, &[&str]); 9] = [
     ("domain", &[]),
     ("ports", &["domain"]),
     ("runtime", &[]),
     ("metrics", &[]),
     ("settings", &["domain", "backends"]),
     ("backends", &["domain", "ports", "metrics"]),
-    ("actors", &["domain", "ports", "runtime", "metrics"]),
-    ("web", &["domain", "ports", "runtime", "actors", "metrics"]),
+    ("workers", &["domain", "ports", "runtime", "metrics"]),
+    ("actors", &["domain", "ports", "runtime", "workers", "metrics"]),
+    ("web", &["domain", "ports", "runtime", "workers", "actors", "metrics"]),
 ];
 
 /// Crates that stay in their rooms: a driver that leaks is a port that is missing.
@@ -26,24 +27,26 @@ const DRIVERS: [(&str, &[&str]); 16] = [
     ("diesel_async", &["backends/postgres"]),
     ("rdkafka", &["backends/kafka"]),
     ("mongodb", &["backends/mongo"]),
-    ("redis", &["backends/redis"]),
-    ("bullmq", &["workers"]),
+    ("redis", &["backends/redis", "backends/bullmq"]),
+    ("bullmq", &["backends/bullmq"]),
     ("rustix", &["ports/clock", "backends/embedded"]),
     ("libsqlite3_sys", &["backends/embedded"]),
     ("awc", &["backends/http", "commands"]),
     ("actix_tls", &["backends/http"]),
-    ("webpki_roots", &["backends/http", "commands"]),
-    ("rustls", &["backends/http", "commands", "app", "main"]),
+    ("webpki_roots", &["backends/http", "backends/postgres", "commands"]),
+    ("rustls", &["backends/http", "backends/postgres", "commands", "app", "main"]),
     ("actix", &["runtime", "actors", "app"]),
     ("actix_web_prom", &["web"]),
     ("clap", &["commands", "main"]),
 ];
 
 /// What the pure rooms may use: no I/O, no async runtime, no clock.
-const PURE: [&str; 16] = [
+const PURE: [&str; 18] = [
     "base64",
     "bytes",
     "chrono",
+    "chrono_tz",
+    "croner",
     "data_encoding",
     "futures_util",
     "http",

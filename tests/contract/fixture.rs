@@ -112,3 +112,30 @@ pub(crate) fn transfer(incarnation: u32, client: &str, document: &str, offset: i
 pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(20), future).await.expect("nothing came")
 }
+
+/// Whether this waits, now that all that could end it is known.
+#[cfg(feature = "cluster")]
+pub(crate) async fn waits<T>(future: impl Future<Output = T>) -> bool {
+    tokio::time::timeout(Duration::from_millis(50), future).await.is_err()
+}
+
+#[cfg(feature = "cluster")]
+pub(crate) struct BullMqBackend {
+    prefix: String,
+}
+
+#[cfg(feature = "cluster")]
+impl BullMqBackend {
+    pub(crate) fn new() -> Self {
+        Self { prefix: crate::services::unique("contract") }
+    }
+}
+
+#[cfg(feature = "cluster")]
+impl crate::job_queue::QueueBackend for BullMqBackend {
+    fn open(&self) -> Arc<dyn dispatcher::ports::job_queue::JobQueues> {
+        use dispatcher::backends::bullmq::{BullMq, BullMqOptions};
+        let url = dispatcher::domain::config::Secret::new(crate::services::redis().url());
+        Arc::new(BullMq::new(BullMqOptions::new(url, &self.prefix, Arc::new(SystemClock))))
+    }
+}

@@ -3,11 +3,10 @@
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::Output;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::kit::service::{Service, command, free_port, text};
+use crate::kit::service::{Service, command, text};
 
 /// Runs the check with this environment.
 fn check(environment: &[(String, String)], arguments: &[&str]) -> Output {
@@ -79,8 +78,11 @@ async fn a_service_that_runs_is_no_fault() {
 
 #[cfg(feature = "cluster")]
 mod cluster {
+    use std::time::{Duration, Instant};
+
     use super::*;
     use crate::kit::cluster::Cluster;
+    use crate::kit::service::free_port;
     use crate::services::{self, Kind, USER};
 
     fn stores_that_fit() -> Vec<(String, String)> {

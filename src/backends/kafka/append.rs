@@ -73,7 +73,12 @@ impl Appender {
         let (answer, answered) = oneshot::channel();
         lock(&self.writing.waiting).push_back(Request { records, answer });
         let writing = Arc::clone(&self.writing);
-        self.worker.run(move || Ok(writing.write_waiting())).await?;
+        self.worker
+            .run(move || {
+                writing.write_waiting();
+                Ok(())
+            })
+            .await?;
         let positions = answered
             .await
             .unwrap_or_else(|_| Err(StoreError::Unavailable("the request was dropped".to_owned())));

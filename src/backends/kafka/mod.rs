@@ -107,11 +107,6 @@ impl KafkaEventLog {
         }
     }
 
-    fn transactions(&self, purpose: &str) -> Transactions {
-        let options = &self.options;
-        Transactions::new(options.producer(purpose), options.transaction_timeout(), self.watch.clone())
-    }
-
     fn member(&self) -> Member {
         Member::new(self.watch.clone())
     }
@@ -122,13 +117,18 @@ impl KafkaEventLog {
 
     async fn open_source(&self, group: String, limits: BatchLimits) -> StoreResult<Arc<dyn SourceConsumer>> {
         self.begin_group(&group).await?;
+        let batch_bytes = self.destinations.transfer_bytes.min(self.destinations.dead_bytes);
         let reader = source::Reader {
             config: self.options.member(&group, PREFETCH_BYTES),
             subscription: self.options.sources().subscription(),
             member: self.member(),
             limits,
             destinations: self.destinations.clone(),
-            transactions: self.transactions("ingest"),
+            transactions: Transactions::new(
+                self.options.producer("ingest", batch_bytes),
+                self.options.transaction_timeout(),
+                self.watch.clone(),
+            ),
             gaps: self.gaps.clone(),
             stop: self.stop.clone(),
             left: Box::new(self.membership()),

@@ -15,7 +15,7 @@ use super::gaps::Gaps;
 use super::ingest::Destinations;
 use super::member::Member;
 use super::offsets::{self, Partition, Point};
-use super::options::{KafkaOptions, REQUEST_TIMEOUT, owned_option};
+use super::options::{KafkaOptions, MAX_RECORD_BYTES, REQUEST_TIMEOUT, owned_option};
 use super::producer::Transactions;
 use super::topics::{Found, OurTopic, check, ensure};
 use super::watch::Watch;
@@ -57,8 +57,11 @@ impl KafkaEventLog {
         let found = ensure(&admin, &worker, &topic).await?;
         check_partitions(topic.name, found.partitions, topic.partitions)?;
         let dead_bytes = check(&admin, topic.name).await?;
-        let transactions =
-            Transactions::new(options.producer("append"), options.transaction_timeout(), watch.clone());
+        let transactions = Transactions::new(
+            options.producer("append", MAX_RECORD_BYTES),
+            options.transaction_timeout(),
+            watch.clone(),
+        );
         Ok(Self {
             destinations: Destinations {
                 transfers: options.transfer_topic.as_str().into(),

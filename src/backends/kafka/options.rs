@@ -18,6 +18,9 @@ pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// takes the group to notice. `transaction.timeout.ms` in the options replaces it.
 const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// A batch of records, before it is compressed.
+const BATCH_BYTES: usize = 1_000_000;
+
 /// Above the longest that a revoked partition is waited for, and the transaction that may run while a source partition goes.
 const MAX_POLL_INTERVAL: Duration = Duration::from_secs(300);
 
@@ -122,13 +125,16 @@ impl KafkaOptions {
         config
     }
 
-    /// A producer of transactions. Its id is its own: what fences a member of a group is the group's generation.
-    pub(super) fn producer(&self, purpose: &str) -> ClientConfig {
+    /// A producer of transactions, to topics that take batches of this size. Its id is its own: what fences a member of a group is
+    /// the group's generation.
+    pub(super) fn producer(&self, purpose: &str, batch_bytes: usize) -> ClientConfig {
         let timeout = millis(TRANSACTION_TIMEOUT);
+        let batch_bytes = batch_bytes.min(BATCH_BYTES).to_string();
         let defaults = [
             ("transaction.timeout.ms", timeout.as_str()),
             ("compression.type", "zstd"),
             ("linger.ms", "2"),
+            ("batch.size", batch_bytes.as_str()),
             ("queue.buffering.max.kbytes", "131072"),
         ];
         let owned = [("enable.idempotence", "true"), ("acks", "all"), ("partitioner", "murmur2_random")];

@@ -7,6 +7,7 @@ use std::time::Duration;
 use rdkafka::admin::{
     AdminClient, AdminOptions, ConfigResource, NewTopic, ResourceSpecifier, TopicReplication,
 };
+use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer as _, ConsumerContext};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 use rdkafka::metadata::{Metadata, MetadataTopic};
@@ -76,6 +77,9 @@ pub async fn probe(options: &KafkaOptions, groups: &[&str], findings: &mut Findi
 struct Heard(Arc<OnceLock<String>>);
 
 impl ClientContext for Heard {
+    /// What it logs comes as an error too.
+    fn log(&self, _: RDKafkaLogLevel, _: &str, _: &str) {}
+
     fn error(&self, _: KafkaError, reason: &str) {
         // The later ones are refused.
         let _ = self.0.set(reason.to_owned());

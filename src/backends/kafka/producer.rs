@@ -66,11 +66,11 @@ impl Transactions {
         records: Vec<Outgoing>,
         offsets: Option<&GroupOffsets>,
     ) -> StoreResult<Vec<Place>> {
-        let deadline = Instant::now() + self.timeout;
         let producer = match self.producer.take() {
             Some(producer) => producer,
             None => self.connect()?,
         };
+        let deadline = Instant::now() + self.timeout;
         let failure = match transact(&producer, records, offsets, deadline) {
             Ok(places) => {
                 self.watch.well();
@@ -126,7 +126,8 @@ fn transact(
     producer.begin_transaction().map_err(Failure::of)?;
     let flight = Arc::new(Flight::of(records.len()));
     for (index, record) in records.into_iter().enumerate() {
-        send(producer, &flight, index, record, deadline).map_err(Failure::abortable)?;
+        send(producer, &flight, index, record, deadline)
+            .map_err(|err| Failure::abortable(flight.reason().unwrap_or(err)))?;
     }
     if let Some(GroupOffsets { next, member }) = offsets {
         until(deadline, |left| producer.send_offsets_to_transaction(next, member, left))
@@ -207,7 +208,8 @@ struct Flight {
 struct FlightState {
     in_air: usize,
     places: Vec<Place>,
-    failed: Option<StoreError>,
+    /// Why the transaction fails: the first reason, or the first that is more than a consequence of another.
+    failed: Option<(Code, StoreError)>,
     /// Somebody waits for any of them.
     wants_room: bool,
 }
@@ -223,6 +225,11 @@ impl Flight {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Why the transaction fails, as far as it is told.
+    fn reason(&self) -> Option<StoreError> {
+        self.lock().failed.take().map(|(_, err)| err)
+    }
+
     /// Waits until some have landed, or a moment.
     fn progress(&self) {
         let mut state = self.lock();
@@ -234,15 +241,13 @@ impl Flight {
     fn landed(&self, deadline: Instant) -> StoreResult<Vec<Place>> {
         let mut state = self.lock();
         loop {
-            if let Some(err) = state.failed.take() {
-                return Err(err);
-            }
-            if state.in_air == 0 {
-                return Ok(std::mem::take(&mut state.places));
-            }
             let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(StoreError::Unavailable("records were not written in time".to_owned()));
+            if state.in_air == 0 || left.is_zero() {
+                return match state.failed.take() {
+                    Some((_, err)) => Err(err),
+                    None if state.in_air == 0 => Ok(std::mem::take(&mut state.places)),
+                    None => Err(StoreError::Unavailable("records were not written in time".to_owned())),
+                };
             }
             state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
@@ -279,10 +284,12 @@ impl ProducerContext for Reports {
             Err((err, message)) => {
                 let code = err.rdkafka_error_code().unwrap_or(Code::Unknown);
                 let text = format!("a record of {} was not written: {code}", message.topic());
-                state.failed.get_or_insert(classed(code, text));
+                if state.failed.as_ref().is_none_or(|(first, _)| matches!(first, Code::PurgeQueue)) {
+                    state.failed = Some((code, classed(code, text)));
+                }
             }
         }
-        if state.in_air == 0 || state.failed.is_some() || std::mem::take(&mut state.wants_room) {
+        if state.in_air == 0 || std::mem::take(&mut state.wants_room) {
             ticket.flight.changed.notify_all();
         }
     }

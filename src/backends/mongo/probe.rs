@@ -193,7 +193,7 @@ mod tests {
             (Topology::ReplicaSet("rs0".to_owned()), Outcome::Ok),
             (Topology::Sharded, Outcome::Ok),
         ] {
-            let it = MongoServer { version: "8.0".to_owned(), ferretdb: None, topology };
+            let it = MongoServer { version: "8.0".to_owned(), ferretdb: None, topology, clock_ms: None };
             assert_eq!(found(|findings| server(&it, findings))[1].outcome, outcome, "{it:?}");
         }
     }

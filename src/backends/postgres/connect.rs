@@ -13,8 +13,9 @@ use super::options::{OpenError, PostgresOptions, TlsMode};
 use super::tls;
 
 /// For every session, behind the schema. A commit is on the disk (and on a synchronous standby) before it is answered,
-/// whatever the server's default. Nobody waits for a lock as long as a statement may take; a process that is stopped inside of a transaction keeps
-/// the next owner of its partitions waiting no longer than that owner waits for a lock. Plans are made for the values at hand: a client has no rows, or millions.
+/// whatever the server's default. A process that is stopped inside of a transaction is thrown out before the next owner of
+/// its partitions has waited for as long as it would. Plans are made for the values at hand: a client has no rows, or
+/// millions.
 const SESSION: &str = "
     SET statement_timeout = '15s';
     SET lock_timeout = '10s';
@@ -125,23 +126,21 @@ fn with_causes(error: &dyn std::error::Error) -> String {
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
-/// The driver does not know `verify-full`: the mode is taken out of the address.
+/// The driver does not know `verify-full`: the mode is taken out of the address. It is read as text: with several hosts it
+/// is no URL.
 fn read_url(text: &str, otherwise: TlsMode) -> Result<(Config, TlsMode), OpenError> {
     // Neither error may name the address: it holds a password.
     let broken = |why: &dyn std::fmt::Display| OpenError::Options(format!("the address of postgres: {why}"));
-    let mut url = url::Url::parse(text).map_err(|err| broken(&err))?;
+    let (address, query) = text.split_once('?').unwrap_or((text, ""));
     let (modes, others): (Vec<_>, Vec<_>) =
-        url.query_pairs().into_owned().partition(|(name, _)| name == "sslmode");
-    if others.is_empty() {
-        url.set_query(None);
-    } else {
-        url.query_pairs_mut().clear().extend_pairs(others);
-    }
-    let tls = match modes.last() {
+        query.split('&').partition(|parameter| parameter.starts_with("sslmode="));
+    let tls = match modes.last().and_then(|mode| mode.split_once('=')) {
         Some((_, mode)) => mode.parse().map_err(|err: String| broken(&format!("sslmode: {err}")))?,
         None => otherwise,
     };
-    Ok((url.as_str().parse().map_err(|err: tokio_postgres::Error| broken(&with_causes(&err)))?, tls))
+    let others = others.join("&");
+    let address = if others.is_empty() { address.to_owned() } else { format!("{address}?{others}") };
+    Ok((address.parse().map_err(|err: tokio_postgres::Error| broken(&with_causes(&err)))?, tls))
 }
 
 #[cfg(test)]
@@ -162,6 +161,8 @@ mod tests {
         assert_eq!(connector.config.get_ssl_mode(), SslMode::Require);
         assert!(connector.tls.is_some());
         assert!(of_url("postgres://db/wnx?sslmode=disable").unwrap().tls.is_none());
+        let standby = of_url("postgres://a:1,b:2/wnx?sslmode=disable&connect_timeout=2").unwrap();
+        assert_eq!(standby.config.get_ports(), [1, 2]);
     }
 
     #[test]

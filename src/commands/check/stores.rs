@@ -1,15 +1,20 @@
 //! The four stores of cluster mode, asked side by side.
 
+use std::time::Duration;
+
 use futures_util::FutureExt as _;
 use futures_util::future::{LocalBoxFuture, join_all};
+use tokio::time::timeout;
 
-use super::{LIMIT, bounded};
 use crate::backends::kafka::probe as ask_kafka;
 use crate::backends::mongo::probe as ask_mongo;
 use crate::backends::postgres::probe as ask_postgres;
 use crate::backends::redis::probe as ask_redis;
-use crate::ports::findings::Finding;
+use crate::ports::findings::{Finding, Findings};
 use crate::settings::{Settings, SettingsError};
+
+/// How long the questions to one store may take together.
+const LIMIT: Duration = Duration::from_secs(5);
 
 pub(super) async fn look(settings: &Settings) -> Result<Vec<Finding>, SettingsError> {
     let (source, transfers) = (settings.source.group.as_str(), settings.source.transfer_group());
@@ -25,4 +30,35 @@ pub(super) async fn look(settings: &Settings) -> Result<Vec<Finding>, SettingsEr
         bounded(LIMIT, "postgres", async |findings| ask_postgres(&postgres, findings).await).boxed_local(),
     ];
     Ok(join_all(asked).await.concat())
+}
+
+/// Asks one dependency. What it said before it fell silent is kept.
+async fn bounded(
+    limit: Duration,
+    dependency: &'static str,
+    ask: impl AsyncFnOnce(&mut Findings),
+) -> Vec<Finding> {
+    let mut findings = Findings::of(dependency);
+    if timeout(limit, ask(&mut findings)).await.is_err() {
+        let found = format!("not done within {}", humantime::format_duration(limit));
+        findings.fault("time", found, "see what holds it up: the network, its load, a lock");
+    }
+    findings.into_list()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ports::findings::Outcome;
+
+    #[actix_rt::test]
+    async fn who_falls_silent_is_a_fault_beside_what_it_said() {
+        let findings = bounded(Duration::from_millis(1), "x", async |findings| {
+            findings.ok("connection", "answers");
+            std::future::pending().await
+        })
+        .await;
+        let outcomes: Vec<_> = findings.iter().map(|finding| (finding.check, finding.outcome)).collect();
+        assert_eq!(outcomes, [("connection", Outcome::Ok), ("time", Outcome::Fault)]);
+    }
 }

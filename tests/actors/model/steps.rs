@@ -272,11 +272,11 @@ impl Steps<'_> {
             return;
         }
         let was_owner = self.is_owner(replica);
-        for (heir, heirs_name) in NAMES.into_iter().enumerate() {
+        for (heir, heir_name) in NAMES.iter().enumerate() {
             if !was_owner && heir != usize::from(self.state.owner) {
                 continue;
             }
-            self.add(format!("{name} crashes; the partition is {heirs_name}'s"), |next| {
+            self.add(format!("{name} crashes; the partition is {heir_name}'s"), |next| {
                 next.trouble.crashes -= 1;
                 next.replicas[replica] = Replica::default();
                 // What it held expires in time.

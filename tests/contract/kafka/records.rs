@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use dispatcher::domain::transfer::{NewTransfer, partition_of};
+use dispatcher::ports::StoreError;
 use dispatcher::ports::event_log::{BatchLimits, EventLog, IngestWork, NewRecord, TransferEvent};
 use rdkafka::ClientConfig;
+use rdkafka::admin::{AdminOptions, AlterConfig, ResourceSpecifier};
 use rdkafka::producer::{FutureProducer, FutureRecord};
 
 use super::{KafkaBackend, LIMITS, append, quiet, read, record, transfers, until, work};
@@ -58,6 +60,43 @@ async fn a_transfer_that_is_too_large_becomes_a_dead_letter_of_its_work() {
     let letter = &letters[0].1;
     assert_eq!((&letter.position, letter.timestamp_ms, &letter.record), (&large.source, large.ts_ms, &None));
     assert!(letter.reason.contains("34603008 bytes"), "{}", letter.reason);
+}
+
+#[tokio::test]
+async fn nothing_is_left_of_work_that_failed_in_its_middle() {
+    let backend = KafkaBackend::new();
+    let log = backend.replica().await.unwrap();
+    append(&log, &backend.topic("coll"), &["1"]).await;
+    let source = log.source(&backend.group("g"), LIMITS).await.unwrap();
+    let records = read(&*source, 1).await;
+    let reader = log.transfers(&backend.group("t"), LIMITS).await.unwrap();
+    // Of the two only the small one is taken.
+    limit(&backend, "10000").await;
+    let large = NewTransfer { body: noise(100_000), ..new_transfer("b", "large", 1) };
+    let whole = IngestWork { transfers: vec![new_transfer("a", "small", 1), large], ..work(&records) };
+    let refused = source.commit(whole.clone()).await;
+    assert!(matches!(refused, Err(StoreError::Refused(_))), "{refused:?}");
+    assert!(quiet(transfers(&*reader, 1)).await);
+    assert_eq!(reader.lag().await.unwrap().records, 0);
+    limit(&backend, "1000000").await;
+    // The brokers tell each other.
+    until("it is written", async || {
+        source.rewind().await.unwrap();
+        assert_eq!(read(&*source, 1).await, records);
+        source.commit(whole.clone()).await.is_ok()
+    })
+    .await;
+    assert_eq!(transfers(&*reader, 2).await.len(), 2);
+    assert!(quiet(transfers(&*reader, 1)).await);
+}
+
+/// Sets the largest batch that the transfer topic takes.
+async fn limit(backend: &KafkaBackend, bytes: &str) {
+    let topic = ResourceSpecifier::Topic(&backend.options.transfer_topic);
+    let alter = AlterConfig::new(topic).set("max.message.bytes", bytes);
+    for result in backend.admin().alter_configs([&alter], &AdminOptions::new()).await.unwrap() {
+        result.unwrap();
+    }
 }
 
 #[tokio::test]

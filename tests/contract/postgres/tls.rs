@@ -3,6 +3,7 @@
 use dispatcher::backends::postgres::{OpenError, PostgresOptions, TlsMode};
 
 use super::{at, client, options};
+use crate::fixture::soon;
 use crate::services;
 
 async fn open(options: &PostgresOptions, tls: TlsMode) -> Result<(), OpenError> {
@@ -34,17 +35,24 @@ async fn a_connection_is_as_safe_as_it_was_asked_for() {
     write(&admin, &format!("{folder}/server.key"), &certified.signing_key.serialize_pem()).await;
     admin.batch_execute("ALTER SYSTEM SET ssl = on").await.unwrap();
     admin.batch_execute("SELECT pg_reload_conf()").await.unwrap();
-    while admin.query_one("SHOW ssl", &[]).await.unwrap().get::<_, String>(0) != "on" {
-        tokio::task::yield_now().await;
-    }
+    soon(async {
+        while admin.query_one("SHOW ssl", &[]).await.unwrap().get::<_, String>(0) != "on" {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     // From now on nobody gets in without.
     write(&admin, &format!("{folder}/pg_hba.conf"), "hostssl all all 127.0.0.1/32 trust").await;
     admin.batch_execute("SELECT pg_reload_conf()").await.unwrap();
-    let mut plain = open(&options, TlsMode::Disable).await;
-    while plain.is_ok() {
-        plain = open(&options, TlsMode::Disable).await;
-    }
-    assert!(matches!(plain, Err(OpenError::Rejected(_))), "{plain:?}");
+    let plain = soon(async {
+        loop {
+            if let Err(refused) = open(&options, TlsMode::Disable).await {
+                return refused;
+            }
+        }
+    })
+    .await;
+    assert!(matches!(plain, OpenError::Rejected(_)), "{plain:?}");
     assert_eq!(open(&options, TlsMode::Prefer).await, Ok(()));
     assert_eq!(open(&options, TlsMode::Require).await, Ok(()));
     let unknown = open(&options, TlsMode::VerifyFull).await;

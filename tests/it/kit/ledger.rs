@@ -16,8 +16,10 @@ pub(crate) struct Arrival {
     pub(crate) at: Instant,
     /// When its answer was written; `None` until then, and for ever when it gets none.
     pub(crate) answered: Option<Instant>,
-    /// From which port of the sender.
-    pub(crate) port: u16,
+    /// From which port of the sender to which of the receiver.
+    pub(crate) ports: (u16, u16),
+    /// On which connection, by its number: a port is used again by others.
+    pub(crate) connection: u64,
     /// Which client's webhook.
     pub(crate) client: String,
     /// All headers, names in lower case.

@@ -14,7 +14,8 @@ fn arrival(client: &str, id: &str, version: u64) -> Arrival {
     Arrival {
         at: now,
         answered: Some(now),
-        port: 0,
+        ports: (0, 0),
+        connection: 0,
         client: client.into(),
         headers: BTreeMap::from([
             ("webhook-id".into(), format!("evt_{client}_{id}_{version}")),

@@ -2,31 +2,34 @@
 
 use std::collections::{HashMap, HashSet};
 
-/// The process among `pids` that owns the local TCP port of a connection on 127.0.0.1; `None`: none of them, any more.
-pub(crate) fn owner_of(port: u16, pids: &[u32]) -> Option<u32> {
-    let sockets = sockets_of_port(port);
+use super::ledger::Arrival;
+
+/// The process among `pids` that has the near end of a connection on 127.0.0.1, known by its two ports: a local port alone may
+/// have connections to several places. `None`: none of them, any more.
+pub(crate) fn owner_of(ports: (u16, u16), pids: &[u32]) -> Option<u32> {
+    let sockets = sockets_between(ports);
     pids.iter().copied().find(|pid| open_sockets(*pid).iter().any(|socket| sockets.contains(socket)))
 }
 
-/// Remembers owners: ports are asked for once.
+/// Remembers the owners of connections: each is asked for once.
 #[derive(Default)]
-pub(crate) struct Owners(HashMap<u16, Option<u32>>);
+pub(crate) struct Owners(HashMap<u64, Option<u32>>);
 
 impl Owners {
-    /// As [`owner_of`], when a connection of this port was first seen.
-    pub(crate) fn of(&mut self, port: u16, pids: &[u32]) -> Option<u32> {
-        *self.0.entry(port).or_insert_with(|| owner_of(port, pids))
+    /// As [`owner_of`], when this connection was first seen.
+    pub(crate) fn of(&mut self, arrival: &Arrival, pids: &[u32]) -> Option<u32> {
+        *self.0.entry(arrival.connection).or_insert_with(|| owner_of(arrival.ports, pids))
     }
 }
 
-/// The inodes of the sockets whose local port is this one.
-fn sockets_of_port(port: u16) -> HashSet<u64> {
+/// The inodes of the sockets with this local port and this remote one.
+fn sockets_between((local, remote): (u16, u16)) -> HashSet<u64> {
     let table = std::fs::read_to_string("/proc/net/tcp").unwrap_or_default();
     let row = |line: &str| {
         let fields: Vec<&str> = line.split_whitespace().collect();
-        let local = fields.get(1)?.rsplit(':').next()?;
+        let port = |field: usize| u16::from_str_radix(fields.get(field)?.rsplit(':').next()?, 16).ok();
         let inode: u64 = fields.get(9)?.parse().ok()?;
-        (u16::from_str_radix(local, 16).ok()? == port && inode != 0).then_some(inode)
+        (port(1)? == local && port(2)? == remote && inode != 0).then_some(inode)
     };
     table.lines().skip(1).filter_map(row).collect()
 }
@@ -46,8 +49,9 @@ fn open_sockets(pid: u32) -> HashSet<u64> {
 fn a_connection_belongs_to_the_process_that_opened_it() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let stream = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    let port = stream.local_addr().unwrap().port();
+    let ports = (stream.local_addr().unwrap().port(), stream.peer_addr().unwrap().port());
     let (me, init) = (std::process::id(), 1);
-    assert_eq!(owner_of(port, &[init, me]), Some(me));
-    assert_eq!(owner_of(port, &[init]), None);
+    assert_eq!(owner_of(ports, &[init, me]), Some(me));
+    assert_eq!(owner_of(ports, &[init]), None);
+    assert_eq!(owner_of((ports.0, ports.1 ^ 1), &[me]), None, "the same port, but not this connection");
 }

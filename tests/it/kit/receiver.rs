@@ -205,8 +205,10 @@ impl Connection {
     }
 
     async fn serve(&self, stream: &mut TcpStream) -> io::Result<()> {
+        static CONNECTIONS: AtomicU64 = AtomicU64::new(0);
+        let connection = CONNECTIONS.fetch_add(1, Ordering::Relaxed);
         let mut buffer = Vec::new();
-        while let Some(arrival) = read_request(stream, &mut buffer).await? {
+        while let Some(arrival) = read_request(stream, connection, &mut buffer).await? {
             let answer = (self.script)(&arrival);
             let number = self.ledger.enter(arrival);
             match answer {
@@ -258,7 +260,11 @@ async fn write_status(stream: &mut TcpStream, status: u16, headers: &str) -> io:
 }
 
 /// Reads the next request; `None` when the connection ends before one. What was read beyond it stays in the buffer.
-async fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Result<Option<Arrival>> {
+async fn read_request(
+    stream: &mut TcpStream,
+    connection: u64,
+    buffer: &mut Vec<u8>,
+) -> io::Result<Option<Arrival>> {
     let head_end = loop {
         if let Some(at) = buffer.windows(4).position(|window| window == b"\r\n\r\n") {
             break at + 4;
@@ -284,8 +290,8 @@ async fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Resul
     buffer.drain(..head_end + length);
     let client = from_path_segment(path.strip_prefix("/hook/").unwrap_or(&path));
     let change = Change::read(&body);
-    let port = stream.peer_addr()?.port();
-    Ok(Some(Arrival { at: Instant::now(), answered: None, port, client, headers, body, change }))
+    let ports = (stream.peer_addr()?.port(), stream.local_addr()?.port());
+    Ok(Some(Arrival { at: Instant::now(), answered: None, ports, connection, client, headers, body, change }))
 }
 
 #[cfg(test)]

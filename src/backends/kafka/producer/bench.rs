@@ -94,11 +94,14 @@ fn what_a_transaction_costs() {
         list.add_partition_offset(&topic, 0, Offset::Offset(next)).unwrap();
         GroupOffsets { next: list, member: group.group_metadata().unwrap() }
     };
-    let mut plain = options.producer("bench");
+    let mut plain = options.producer("bench", usize::MAX);
     plain.remove("transactional.id").remove("transaction.timeout.ms");
     let plain: ThreadedProducer<Reports> = plain.create_with_context(Reports(Watch::default())).unwrap();
-    let mut transactions =
-        Transactions::new(options.producer("bench"), options.transaction_timeout(), Watch::default());
+    let mut transactions = Transactions::new(
+        options.producer("bench", usize::MAX),
+        options.transaction_timeout(),
+        Watch::default(),
+    );
     for records in [1, 10, 100, 1_000] {
         let committed = |records| {
             transactions.write(records, Some(&offsets(&group))).unwrap();

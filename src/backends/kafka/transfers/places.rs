@@ -74,16 +74,6 @@ impl Places {
         lost
     }
 
-    /// Reads this partition again from `from` on: what was between is gone.
-    pub(super) fn skip_to(&mut self, partition: u32, from: i64) {
-        if let Some(place) = self.partitions.get_mut(&partition) {
-            place.batch = None;
-            if place.in_hand.is_empty() {
-                place.committed = from;
-            }
-        }
-    }
-
     /// What is to be handled next.
     pub(super) fn receive(&mut self) -> Option<TransferEvent> {
         if let Some(said) = self.said.pop_front() {

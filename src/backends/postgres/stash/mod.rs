@@ -127,10 +127,10 @@ impl Stash for PgStash {
                         Box::pin(async move { writes::bury(connection, &client, ownership, &reason).await })
                     })
                     .await?;
-                buried += part;
-                if part < writes::BURY_ROWS {
+                if part == 0 {
                     return Ok(buried);
                 }
+                buried += part;
             }
         })
     }

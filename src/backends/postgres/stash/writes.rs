@@ -14,7 +14,7 @@ use crate::domain::transfer::Transfer;
 use crate::ports::stash::Ownership;
 
 /// Rows of one part of `bury`: well below the time that a statement may take.
-pub(super) const BURY_ROWS: u64 = 5_000;
+const BURY_ROWS: i64 = 5_000;
 
 /// Bodies of one statement: what it holds in memory, here and there.
 const INSERT_BYTES: usize = 16 << 20;
@@ -174,7 +174,7 @@ async fn failed(connection: &mut AsyncPgConnection, attempts: &[Attempt<'_>]) ->
     Ok(())
 }
 
-/// Turns pending rows of a client into dead ones, `BURY_ROWS` at most. Returns how many.
+/// Turns pending rows of a client into dead ones, a part of them. Returns how many; 0: there are none.
 pub(super) async fn bury(
     connection: &mut AsyncPgConnection,
     client: &ClientId,
@@ -191,7 +191,7 @@ pub(super) async fn bury(
     let buried = sql_query(BURY)
         .bind::<Binary, _>(key(client.as_str())?)
         .bind::<Binary, _>(reason.as_bytes())
-        .bind::<BigInt, _>(BURY_ROWS as i64)
+        .bind::<BigInt, _>(BURY_ROWS)
         .execute(connection)
         .await?;
     Ok(buried as u64)

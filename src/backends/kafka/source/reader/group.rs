@@ -1,15 +1,17 @@
 //! Which partitions the reader of the source stream has, and where it goes on in each.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rdkafka::consumer::Consumer;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
 use super::super::places::is_of;
 use super::Running;
 use crate::backends::kafka::gaps::Stream;
 use crate::backends::kafka::member::{self, Rebalance};
-use crate::backends::kafka::offsets::{self, Partition, list_of, partitions_of};
+use crate::backends::kafka::offsets::{self, Begin, Partition, list_of, partitions_of};
 use crate::backends::kafka::options::REQUEST_TIMEOUT;
 use crate::ports::StoreResult;
 
@@ -22,25 +24,40 @@ impl Running {
             state.places.forget_batch();
             state.places.all()
         };
-        let partitions: Vec<Partition> = ours.keys().cloned().collect();
-        if !partitions.is_empty() {
-            let begins = offsets::begins(&self.consumer, &partitions, REQUEST_TIMEOUT)?;
-            self.read_from(&begins)?;
-        }
+        let partitions: Vec<Partition> = ours.into_keys().collect();
+        let begins = offsets::begins(&self.consumer, &partitions, REQUEST_TIMEOUT)?;
+        self.seek(&begins)?;
+        self.began(&begins);
         self.astray = false;
         Ok(())
     }
 
-    /// Reads these partitions, which are ours, from there on. Assigned anew: a partition that librdkafka gave up cannot be sought.
-    fn read_from(&mut self, begins: &BTreeMap<Partition, offsets::Begin>) -> StoreResult<()> {
-        let list = list_of(begins.iter().map(|(partition, begin)| (partition, Offset::Offset(begin.from))))?;
-        member::let_go(&self.consumer, &list)?;
-        member::take(&self.consumer, &list)?;
-        self.began(begins);
-        Ok(())
+    /// Reads these partitions, which are ours, from there on.
+    fn seek(&self, begins: &BTreeMap<Partition, Begin>) -> StoreResult<()> {
+        if begins.is_empty() {
+            return Ok(());
+        }
+        let sought = self.consumer.seek_partitions(starts(begins)?, REQUEST_TIMEOUT)?;
+        let failed = sought.elements().into_iter().filter(|element| element.error().is_err());
+        let failed: BTreeSet<Partition> =
+            failed.map(|element| (Arc::from(element.topic()), element.partition())).collect();
+        let mut given_up = begins.clone();
+        given_up.retain(|partition, _| failed.contains(partition));
+        self.read_again(&given_up)
     }
 
-    fn began(&mut self, begins: &BTreeMap<Partition, offsets::Begin>) {
+    /// Reads these partitions from there on, although librdkafka has given them up where they were: then they cannot be sought.
+    fn read_again(&self, begins: &BTreeMap<Partition, Begin>) -> StoreResult<()> {
+        // Not while the group waits for an answer: it would take this for one.
+        if begins.is_empty() || self.assigning.is_some() {
+            return Ok(());
+        }
+        let list = starts(begins)?;
+        member::let_go(&self.consumer, &list)?;
+        Ok(member::take(&self.consumer, &list)?)
+    }
+
+    fn began(&mut self, begins: &BTreeMap<Partition, Begin>) {
         let mut state = self.shared.lock();
         for (partition, begin) in begins {
             self.gaps.say(Stream::Source, partition, *begin);
@@ -70,8 +87,7 @@ impl Running {
         }
         let taken =
             offsets::begins(&self.consumer, &partitions_of(&list), REQUEST_TIMEOUT).and_then(|begins| {
-                let from = begins.iter().map(|(partition, begin)| (partition, Offset::Offset(begin.from)));
-                member::take(&self.consumer, &list_of(from)?)?;
+                member::take(&self.consumer, &starts(&begins)?)?;
                 Ok(begins)
             });
         match taken {
@@ -99,17 +115,23 @@ impl Running {
 
     /// Goes on behind what is gone.
     pub(super) fn mend(&mut self) {
-        if !self.out_of_range || Instant::now() < self.ask_again {
+        if !self.out_of_range || self.assigning.is_some() || Instant::now() < self.ask_again {
             return;
         }
         let next = self.positions();
         let partitions: Vec<Partition> = next.keys().cloned().collect();
         let mended =
-            offsets::resume(&self.consumer, &partitions, &next, REQUEST_TIMEOUT).and_then(|begins| {
-                self.read_from(&begins.into_iter().filter(|(_, begin)| begin.gap.is_some()).collect())
+            offsets::resume(&self.consumer, &partitions, &next, REQUEST_TIMEOUT).and_then(|mut begins| {
+                begins.retain(|_, begin| begin.gap.is_some());
+                self.read_again(&begins)?;
+                Ok(begins)
             });
         match mended {
-            Ok(()) => self.out_of_range = false,
+            Ok(begins) => {
+                // What was read before is still good.
+                begins.iter().for_each(|(partition, begin)| self.gaps.say(Stream::Source, partition, *begin));
+                self.out_of_range = false;
+            }
             Err(err) => {
                 log::warn!("source partitions are not read on yet err={err}");
                 self.wait_before_asking();
@@ -127,4 +149,9 @@ impl Running {
         offsets::advance(&self.consumer, &mut positions);
         positions
     }
+}
+
+/// Partitions with the offsets to begin with.
+fn starts(begins: &BTreeMap<Partition, Begin>) -> StoreResult<TopicPartitionList> {
+    Ok(list_of(begins.iter().map(|(partition, begin)| (partition, Offset::Offset(begin.from))))?)
 }

@@ -176,7 +176,9 @@ impl Running {
 
     /// Goes on behind what is gone.
     pub(super) fn mend(&mut self) {
-        if self.out_of_range.is_empty() || Instant::now() < self.ask_again {
+        // Not while the group waits for an answer: it would take this for one.
+        let busy = self.leaving.is_some() || self.assigning.is_some();
+        if self.out_of_range.is_empty() || busy || Instant::now() < self.ask_again {
             return;
         }
         let numbers = std::mem::take(&mut self.out_of_range);
@@ -199,9 +201,14 @@ impl Running {
         let list = list_of(begins.iter().map(|(partition, begin)| (partition, Offset::Offset(begin.from))))?;
         member::let_go(&self.consumer, &list)?;
         for (partition, begin) in &begins {
+            let number = number(partition);
+            // What was read before is still good.
+            let filling = self.queues.remove(&number).map(|queue| queue.filling);
             self.open(partition)?;
+            if let (Some(filling), Some(queue)) = (filling, self.queues.get_mut(&number)) {
+                queue.filling = filling;
+            }
             self.gaps.say(Stream::Transfer, partition, *begin);
-            self.shared.lock().places.skip_to(number(partition), begin.from);
         }
         Ok(member::take(&self.consumer, &list)?)
     }

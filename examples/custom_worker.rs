@@ -1,0 +1,180 @@
+//! A queue of one's own, with two kinds of jobs, a handler, a schedule, and work that one process does at a time.
+//!
+//! ```text
+//! REDIS_URL=redis://127.0.0.1:6379 cargo run --example custom_worker
+//! ```
+//!
+//! Each step is explained in `docs/worker-development.md`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dispatcher::backends::bullmq::{BullMq, BullMqOptions};
+use dispatcher::domain::config::{ClientId, Secret};
+use dispatcher::domain::job::{Cadence, JobId, QueueSpec, Retention, Workload};
+use dispatcher::domain::retry::RetrySchedule;
+use dispatcher::metrics::Metrics;
+use dispatcher::ports::blocked_owners::BlockedOwners;
+use dispatcher::ports::clock::{Clock, SystemClock};
+use dispatcher::ports::{BoxFuture, StoreResult};
+use dispatcher::workers::{
+    Handled, JobContext, JobFailure, JobHandler, OpenQueues, Payload, Producer, Schedule, ScheduleTable,
+    Scope, WorkerKit,
+};
+use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc;
+
+// 1. The queues, with everything about each.
+dispatcher::queues! {
+    /// The queues of this program.
+    pub enum ReportQueue {
+        /// Reports for clients.
+        Reports = QueueSpec {
+            name: "reports",
+            retention: Retention::Redrivable,
+            attempts: 5,
+            backoff: RetrySchedule {
+                base: Duration::from_secs(1),
+                factor: 2.0,
+                cap: Duration::from_secs(60),
+                jitter: 0.2,
+            },
+            timeout: Duration::from_secs(30),
+            concurrency_setting: "REPORTS_WORKER_CONCURRENCY",
+            concurrency: 4,
+            workload: Workload::Light,
+        },
+    }
+}
+
+// 2. What each kind of job carries: who it is, and for whom it is done.
+/// Sends a client its report.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct SendReport {
+    /// Whose.
+    pub client: ClientId,
+}
+
+impl Payload for SendReport {
+    fn id(&self) -> JobId {
+        JobId::of_client("report", &self.client)
+    }
+
+    fn scope(&self) -> Scope<'_> {
+        Scope::Client { client: &self.client, owner: None }
+    }
+}
+
+/// Counts what there is.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct CountReports {}
+
+impl Payload for CountReports {
+    fn id(&self) -> JobId {
+        JobId::of("count", "reports")
+    }
+
+    fn scope(&self) -> Scope<'_> {
+        Scope::Observability
+    }
+}
+
+// 3. The jobs of the queue.
+dispatcher::jobs! {
+    /// What the queue `reports` carries.
+    #[derive(Debug)]
+    pub enum ReportJob in ReportQueue::Reports {
+        /// Sends one.
+        Send(SendReport) = "SEND",
+        /// Counts them.
+        Count(CountReports) = "COUNT",
+    }
+}
+
+// 4. The handler: a job that is left out of the match does not compile.
+struct Reports {
+    done: mpsc::UnboundedSender<String>,
+}
+
+impl JobHandler for Reports {
+    type Jobs = ReportJob;
+
+    fn handle(&self, job: ReportJob, context: JobContext) -> BoxFuture<'_, Result<Handled, JobFailure>> {
+        Box::pin(async move {
+            match job {
+                // The first attempt fails, as if the receiver was busy: the kit tries again.
+                ReportJob::Send(SendReport { client }) if context.attempt == 1 => {
+                    context.log(format!("{client} is busy")).await?;
+                    Err(JobFailure::again("busy"))
+                }
+                ReportJob::Send(SendReport { client }) => {
+                    let _ = self.done.send(format!("sent {client}"));
+                    Ok(Handled::DONE)
+                }
+                ReportJob::Count(CountReports {}) => {
+                    let _ = self.done.send("counted".to_owned());
+                    Ok(Handled::DONE)
+                }
+            }
+        })
+    }
+}
+
+/// Nobody is blocked here.
+struct Nobody;
+
+impl BlockedOwners for Nobody {
+    fn blocked<'a>(
+        &'a self,
+        _: Option<&'a str>,
+        _: &'a ClientId,
+    ) -> BoxFuture<'a, StoreResult<Option<String>>> {
+        Box::pin(async { Ok(None) })
+    }
+}
+
+/// Runs it all until two reports are sent and the schedule has come once; says what was done.
+///
+/// # Errors
+/// When a job cannot be added or the table has a mistake.
+pub async fn run(redis_url: &str, prefix: &str) -> Result<Vec<String>, Box<dyn std::error::Error>> {
+    let clock = Arc::new(SystemClock);
+    let store = BullMq::new(BullMqOptions::new(Secret::new(redis_url), prefix, clock.clone()));
+    let queues = OpenQueues::<ReportQueue>::new(&store);
+
+    let (done, mut seen) = mpsc::unbounded_channel();
+    let kit = WorkerKit { metrics: Metrics::new(), blocked: Arc::new(Nobody) };
+    let worker = kit.start(&queues, Arc::new(Reports { done }), None);
+
+    // 5. Add jobs. The second of the same client is the same job.
+    let producer = Producer::new(queues.clone());
+    for client in ["ada", "bob", "ada"] {
+        producer.add::<ReportJob>(SendReport { client: ClientId::new(client) }).await?;
+    }
+
+    // 6. A schedule.
+    let table = [Schedule {
+        id: "count-reports",
+        cadence: Cadence::every(Duration::from_secs(60))?,
+        job: ReportJob::Count(CountReports {}),
+        lock_ttl: Duration::from_secs(50),
+    }];
+    let _kept = ScheduleTable::new(&queues, &table, clock.now_ms())?.keep();
+
+    let mut all = Vec::new();
+    while all.len() < 3 {
+        all.extend(seen.recv().await);
+    }
+    worker.stop(Duration::from_secs(5)).await;
+    all.sort();
+    Ok(all)
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let url = std::env::var("REDIS_URL").unwrap_or_else(|_| "redis://127.0.0.1:6379".to_owned());
+    for line in run(&url, "example").await? {
+        log::info!("{line}");
+    }
+    Ok(())
+}

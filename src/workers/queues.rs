@@ -1,0 +1,133 @@
+//! The queues and jobs of this service.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Payload, Scope};
+use crate::domain::config::ClientId;
+use crate::domain::job::{JobId, QueueSpec, Retention, Workload};
+use crate::domain::retry::RetrySchedule;
+
+/// 5 s, doubling, at most 15 min, varied by 20 %: as long as a client's gate stays closed.
+const PATIENT: RetrySchedule = RetrySchedule {
+    base: Duration::from_secs(5),
+    factor: 2.0,
+    cap: Duration::from_secs(15 * 60),
+    jitter: 0.2,
+};
+
+queues! {
+    /// The queues of this service.
+    pub enum Queue {
+        /// The visible kick and clock of clients that have something waiting. The truth is the stash.
+        Dispatcher = QueueSpec {
+            name: "dispatcher",
+            retention: Retention::Redrivable,
+            // As long as the stash has something: it ends with that, or with the client.
+            attempts: 1_000_000,
+            backoff: PATIENT,
+            timeout: Duration::from_secs(5 * 60),
+            concurrency_setting: "DISPATCHER_WORKER_CONCURRENCY",
+            concurrency: 32,
+            workload: Workload::Light,
+        },
+        /// What the clock starts.
+        Schedule = QueueSpec {
+            name: "dispatcher-schedule",
+            retention: Retention::Redrivable,
+            attempts: 3,
+            backoff: PATIENT,
+            timeout: Duration::from_secs(10 * 60),
+            concurrency_setting: "DISPATCHER_SCHEDULE_WORKER_CONCURRENCY",
+            concurrency: 2,
+            workload: Workload::Scheduled,
+        },
+        /// What takes minutes to hours, and is not done twice.
+        Heavy = QueueSpec {
+            name: "dispatcher-heavy",
+            retention: Retention::Dedup { age: Duration::from_secs(24 * 3600), count: 1000 },
+            attempts: 10,
+            backoff: PATIENT,
+            timeout: Duration::from_secs(12 * 3600),
+            concurrency_setting: "DISPATCHER_HEAVY_WORKER_CONCURRENCY",
+            concurrency: 2,
+            workload: Workload::Heavy,
+        },
+    }
+}
+
+/// A client has something waiting: its owner shall drain.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retry {
+    /// Whose rows.
+    pub client: ClientId,
+}
+
+impl Payload for Retry {
+    fn id(&self) -> JobId {
+        JobId::of_client("retry", &self.client)
+    }
+
+    fn scope(&self) -> Scope<'_> {
+        Scope::Client { client: &self.client, owner: None }
+    }
+}
+
+/// A client has failed for long: look whether it is to be switched off.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Disable {
+    /// Which.
+    pub client: ClientId,
+}
+
+impl Payload for Disable {
+    fn id(&self) -> JobId {
+        JobId::of_client("disable", &self.client)
+    }
+
+    fn scope(&self) -> Scope<'_> {
+        Scope::System
+    }
+}
+
+jobs! {
+    /// What the queue `dispatcher` carries.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub enum DispatcherJob in Queue::Dispatcher {
+        /// Drain a client.
+        Retry(Retry) = "RETRY",
+        /// Switch a client off.
+        Disable(Disable) = "DISABLE",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::workers::{Jobs, QueueSet, Unreadable};
+
+    #[test]
+    fn every_queue_has_its_own_spec() {
+        let names: Vec<&str> = Queue::ALL.iter().map(|queue| queue.spec().name).collect();
+        assert_eq!(names, ["dispatcher", "dispatcher-schedule", "dispatcher-heavy"]);
+        assert_eq!(Queue::Heavy.spec().concurrency_setting, "DISPATCHER_HEAVY_WORKER_CONCURRENCY");
+    }
+
+    #[test]
+    fn a_job_comes_back_from_its_name_and_payload() {
+        let job = DispatcherJob::from(Retry { client: ClientId::new("c 1") });
+        assert_eq!((job.name(), job.data().unwrap()), ("RETRY", json!({"client": "c 1"})));
+        assert_eq!(DispatcherJob::read("RETRY", job.data().unwrap()), Ok(job));
+    }
+
+    #[test]
+    fn what_is_none_of_ours_is_told_apart() {
+        assert_eq!(DispatcherJob::read("PURGE", json!({})), Err(Unreadable::Name));
+        for data in [json!({}), json!(null), json!({"client": 7})] {
+            assert!(matches!(DispatcherJob::read("RETRY", data), Err(Unreadable::Payload(_))));
+        }
+    }
+}
