@@ -58,7 +58,6 @@ impl Wanted {
     }
 
     /// Runs a history for each seed, and tells which failed.
-    #[expect(clippy::print_stderr, reason = "which histories failed, while others run")]
     pub(crate) fn each(&self, run: impl Fn(u64, bool)) {
         let mut failed = Vec::new();
         for seed in self.seeds.clone() {
