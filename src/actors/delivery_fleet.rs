@@ -93,7 +93,10 @@ impl DeliveryFleetActor {
     fn retire(&mut self, client: &ClientId) {
         let Some(idle) = self.clients.remove(client) else { return };
         idle.child.cell.stop();
-        self.absent.insert(client.clone(), idle.inbox.standing());
+        let standing = idle.inbox.standing();
+        if standing != Standing::default() {
+            self.absent.insert(client.clone(), standing);
+        }
         self.kit.registry().forget(DELIVERY_KIND, client.as_str());
         self.publish();
     }
