@@ -24,6 +24,9 @@ const FROZEN: Duration = Duration::from_secs(30);
 /// `session.timeout` minus a second, from the last commit on.
 const PERMISSION: Duration = Duration::from_secs(9);
 
+/// Log lines have milliseconds.
+const LOG_PRECISION: Duration = Duration::from_millis(5);
+
 /// A request, and the replica that sent it.
 struct Sender {
     at: Instant,
@@ -88,6 +91,14 @@ async fn all_arrived(sent: &Sent, receiver: &Receiver) {
     .await;
 }
 
+/// When a replica said that partitions are its own, after it had said so `before` times.
+fn assigned_at(log: &str, before: usize) -> Option<Instant> {
+    let line = log.lines().filter(|line| line.contains("partitions assigned")).nth(before)?;
+    let time = chrono::DateTime::parse_from_rfc3339(line.split_whitespace().next()?).ok()?;
+    let ago = chrono::Utc::now().signed_duration_since(time).to_std().ok()?;
+    Instant::now().checked_sub(ago)
+}
+
 #[actix_web::test]
 async fn two_replicas_share_the_clients() {
     let turn = Turn::alone();
@@ -143,12 +154,10 @@ async fn replicas_die_freeze_and_join_and_the_oracle_holds() {
     let rejoined_before = frozen.log().matches("partitions assigned").count();
     send_signal("-CONT", frozen.pid());
     produce(&cluster, &mut load, &mut sent, EVENTS / 4).await;
-    eventually("the stopped replica to join again", WITHIN, async || {
-        let count = frozen.log().matches("partitions assigned").count();
-        holds(count > rejoined_before, || format!("assigned {count} times"))
+    let rejoined = eventually("the stopped replica to join again", WITHIN, async || {
+        assigned_at(&frozen.log(), rejoined_before).ok_or_else(|| "no assignment yet".to_owned())
     })
     .await;
-    let rejoined = Instant::now();
 
     all_arrived(&sent, &witness.receiver).await;
     frozen.api().wait_until_idle(WITHIN).await;
@@ -160,8 +169,7 @@ async fn replicas_die_freeze_and_join_and_the_oracle_holds() {
     let zombie: Vec<_> = witness
         .of(&frozen, froze + PERMISSION + Duration::from_secs(1))
         .into_iter()
-        // The poll of the log is slower than the replica: what came just before it was seen belongs to the new assignment.
-        .filter(|at| *at + Duration::from_secs(1) < rejoined)
+        .filter(|at| *at + LOG_PRECISION < rejoined)
         .collect();
     let since: Vec<_> = zombie.iter().map(|at| at.duration_since(froze)).collect();
     assert!(

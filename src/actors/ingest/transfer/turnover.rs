@@ -53,13 +53,13 @@ impl Run {
             }
         };
         patience.over();
+        let taken: BTreeSet<u32> = ownerships.iter().map(|ownership| ownership.partition).collect();
+        log::info!("partitions assigned partitions={taken:?}");
         let assigned = Assigned { ownerships: ownerships.clone(), standings };
         while self.stage.fleet.send(assigned.clone()).await.is_err() {
             log::error!("delivery fleet is gone err=mailbox closed");
             tokio::time::sleep(SEND_AGAIN).await;
         }
-        let taken: BTreeSet<u32> = ownerships.iter().map(|ownership| ownership.partition).collect();
-        log::info!("partitions assigned partitions={taken:?}");
         for ownership in ownerships {
             self.places.borrow_mut().open(assignment, ownership);
         }
