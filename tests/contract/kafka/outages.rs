@@ -47,5 +47,8 @@ async fn everything_goes_on_when_the_broker_is_back() {
     until("append", async || log.append(vec![record(&topic, "2")]).await.is_ok()).await;
     assert_eq!(values(&read(&*source, 1).await), ["2"]);
     assert_eq!(transfers(&*reader, 1).await[0].content, new_transfer("a", "d", 1));
+    // It lost everything meanwhile, and was told so.
+    assert!(!permission.allows(SystemClock.boot_ms()));
+    permission.restore();
     until("the permission", async || permission.allows(SystemClock.boot_ms())).await;
 }
