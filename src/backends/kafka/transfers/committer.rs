@@ -20,7 +20,7 @@ use crate::ports::{StoreError, StoreResult};
 /// Without a commit for this long the unchanged offsets are committed.
 const IDLE_COMMIT: Duration = Duration::from_secs(2);
 
-/// After a commit that the brokers did not answer.
+/// After a commit that gave no permission.
 const COMMIT_AGAIN: Duration = Duration::from_millis(500);
 
 /// A deadline for requests ends this long before the group may give the partitions to another.
@@ -134,6 +134,9 @@ impl Committing {
         self.due = Instant::now() + IDLE_COMMIT;
         if let Err(err) = self.commit(&all) {
             log::debug!("unchanged offsets were not committed err={err}");
+            self.due = Instant::now() + COMMIT_AGAIN;
+        } else if !all.is_empty() && !self.shared.permission.allows(self.clock.boot_ms()) {
+            // It was withdrawn, and is given back when everybody knows what was lost.
             self.due = Instant::now() + COMMIT_AGAIN;
         }
     }

@@ -68,9 +68,7 @@ impl Places {
     /// All are another's already.
     pub(super) fn lose(&mut self) -> BTreeSet<u32> {
         let lost: BTreeSet<u32> = std::mem::take(&mut self.partitions).into_keys().collect();
-        if !lost.is_empty() {
-            self.said.push_back(TransferEvent::Lost(lost.clone()));
-        }
+        self.said.push_back(TransferEvent::Lost(lost.clone()));
         lost
     }
 

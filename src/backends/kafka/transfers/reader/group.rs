@@ -157,13 +157,17 @@ impl Running {
 
     /// Everything is another's already.
     fn lose(&mut self) {
-        let lost = self.shared.lock().places.lose();
-        self.shared.permission.withdraw();
+        let lost = {
+            let mut state = self.shared.lock();
+            if state.places.all().is_empty() {
+                return;
+            }
+            // Before it is told: whoever is told gives the permission back.
+            self.shared.permission.withdraw();
+            state.places.lose()
+        };
         self.shared.changed.notify_waiters();
         self.close_queues(&lost);
-        // A commit that is under way may have been answered before.
-        let _committing = self.shared.committing();
-        self.shared.permission.withdraw();
     }
 
     fn close_queues(&mut self, partitions: &BTreeSet<u32>) {
