@@ -109,9 +109,18 @@ impl<'a> Stage<'a> {
         self.sink.wait_for(self.workload.deliveries(), self.deadline.or_after(DELIVERIES_WITHIN)).await
     }
 
-    /// Sends all changes as fast as they are taken.
-    async fn send_all(&self, service: &Service) -> anyhow::Result<()> {
-        let changes: Vec<(Change, u64)> = self.workload.changes().map(|change| (change, now_us())).collect();
+    /// Has one change of some documents delivered, for each client some, so that partitions are assigned and connections open.
+    /// They count nowhere.
+    async fn warm_up(&mut self, service: &Service) -> anyhow::Result<()> {
+        let some = Workload { documents: self.workload.clients, versions: 1, ..self.workload };
+        self.send_all(service, some).await?;
+        self.sink.wait_for(some.deliveries(), self.deadline.or_after(DELIVERIES_WITHIN)).await?;
+        self.sink.forget()
+    }
+
+    /// Sends all changes of a workload as fast as they are taken.
+    async fn send_all(&self, service: &Service, workload: Workload) -> anyhow::Result<()> {
+        let changes: Vec<(Change, u64)> = workload.changes().map(|change| (change, now_us())).collect();
         for batch in changes.chunks(EVENTS_A_REQUEST) {
             self.stores.send(service, &self.writer, batch).await?;
         }
@@ -158,6 +167,7 @@ async fn preload(stage: &mut Stage<'_>, name: String) -> anyhow::Result<Row> {
 /// when it is due, so a sender that is held up hides nothing.
 async fn steady(stage: &mut Stage<'_>, name: String, rate: Rate) -> anyhow::Result<Row> {
     let service = stage.start().await?;
+    stage.warm_up(&service).await?;
     let before = Used::by(&service, stage.sink)?;
     let (start, start_us) = (Instant::now(), now_us());
     let due_after_us = |number: u64| number * 1_000_000 / rate.0;
@@ -186,7 +196,7 @@ async fn drain(stage: &mut Stage<'_>, name: String) -> anyhow::Result<Row> {
     stage.environment.push(("DISPATCHER_CONFIG".to_owned(), settings.display().to_string()));
     let service = stage.start().await?;
     stage.sink.close()?;
-    stage.send_all(&service).await?;
+    stage.send_all(&service, stage.workload).await?;
     let all = stage.workload.deliveries() as f64;
     let within = stage.deadline.or_after(DELIVERIES_WITHIN);
     within
