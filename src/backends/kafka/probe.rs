@@ -13,7 +13,7 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 use rdkafka::metadata::{Metadata, MetadataTopic};
 use rdkafka::{ClientConfig, ClientContext};
 
-use super::options::{KafkaOptions, MAX_RECORD_BYTES};
+use super::options::{KafkaOptions, MAX_RECORD_BYTES, REQUEST_TIMEOUT};
 use super::sources::SourceTopics;
 use super::watch::Watch;
 use crate::ports::findings::Findings;
@@ -41,8 +41,7 @@ pub async fn probe(options: &KafkaOptions, groups: &[&str], findings: &mut Findi
             return None;
         }
     };
-    let reader = options.reader();
-    let metadata = match blocking(move || ask(&reader)).await {
+    let metadata = match metadata(options, ANSWER_WITHIN).await {
         Ok(metadata) => metadata,
         Err(err) => {
             let advice = "start them, or set KAFKA_BROKERS; TLS and SASL are set by DISPATCHER_KAFKA__SECURITY_PROTOCOL and the like";
@@ -89,6 +88,19 @@ pub async fn probe(options: &KafkaOptions, groups: &[&str], findings: &mut Findi
     there(&options.transfer_topic).and_then(|topic| u32::try_from(topic.partitions().len()).ok())
 }
 
+/// Whether the brokers let us in, within this time.
+///
+/// # Errors
+/// Why not, in their words: `SASL authentication error: Authentication failed`.
+pub(super) async fn reachable(options: &KafkaOptions) -> Result<(), String> {
+    metadata(options, REQUEST_TIMEOUT).await.map(drop)
+}
+
+async fn metadata(options: &KafkaOptions, within: Duration) -> Result<Metadata, String> {
+    let reader = options.reader();
+    blocking(move || ask(&reader, within)).await
+}
+
 /// Keeps the first thing that a client says of its brokers: the cause. What follows says that none is left.
 #[derive(Clone, Default)]
 struct Heard(Arc<OnceLock<String>>);
@@ -106,11 +118,11 @@ impl ClientContext for Heard {
 impl ConsumerContext for Heard {}
 
 /// Asks for all topics. Blocks. Only a consumer hears why it has no connection.
-fn ask(config: &ClientConfig) -> Result<Metadata, String> {
+fn ask(config: &ClientConfig, within: Duration) -> Result<Metadata, String> {
     let heard = Heard::default();
     let consumer: BaseConsumer<Heard> =
         config.create_with_context(heard.clone()).map_err(|err| err.to_string())?;
-    consumer.fetch_metadata(None, ANSWER_WITHIN).map_err(|err| {
+    consumer.fetch_metadata(None, within).map_err(|err| {
         // An error is handed out by a poll.
         while heard.0.get().is_none() && consumer.poll(Duration::from_millis(100)).is_some() {}
         heard.0.get().cloned().unwrap_or_else(|| err.to_string())
