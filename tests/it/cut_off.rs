@@ -7,9 +7,12 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::kit::cluster::Cluster;
+use crate::kit::events::Document;
 use crate::kit::health::{healthy_again, status_names};
+use crate::kit::ledger::Ledger;
 use crate::kit::load::{Load, all_arrived};
 use crate::kit::oracle::assert_kept;
+use crate::kit::receiver::Answer;
 use crate::kit::stream::Stream;
 use crate::kit::turn::Turn;
 use crate::kit::wait::{eventually, holds};
@@ -26,8 +29,17 @@ const CUT_OFF: Duration = Duration::from_secs(12);
 /// `session_timeout` minus a second, from the last commit on.
 const PERMISSION: Duration = SESSION.saturating_sub(Duration::from_secs(1));
 
+/// Clients that take one request at a time, and their time for it: a replica that is cut off has requests to start for longer than it may.
+const SLOW_CLIENTS: usize = 8;
+const SLOW_DOCUMENTS: usize = 200;
+const SLOW_ANSWER: Duration = Duration::from_millis(100);
+
 /// A wire that refuses, and one that swallows: what was sent into it arrives after the heal, when it is another's right.
 const CUTS: [(&str, fn(&Proxy)); 2] = [("cut", Proxy::cut), ("stalled", Proxy::stall)];
+
+fn slow_arrivals(ledger: &Ledger) -> usize {
+    ledger.arrivals().iter().filter(|arrival| arrival.client.starts_with("slow")).count()
+}
 
 #[actix_web::test]
 async fn a_replica_that_is_cut_off_from_kafka_stops_in_time_and_comes_back() {
@@ -40,7 +52,10 @@ async fn a_replica_that_is_cut_off_from_kafka_stops_in_time_and_comes_back() {
     let behind = format!("127.0.0.1:{}", wire.port());
     let reached = cluster.replica_in(&turn).start().await;
     let cut_off = cluster.replica_in(&turn).env("KAFKA_BROKERS", &behind).start().await;
-    let witness = Witness::start();
+    let witness = Witness::answering(|arrival| match arrival.client.starts_with("slow") {
+        true => Answer::Late(SLOW_ANSWER, 200),
+        false => Answer::Status(200),
+    });
     witness.expects(&reached);
     witness.expects(&cut_off);
     let ledger = witness.receiver.ledger();
@@ -48,13 +63,34 @@ async fn a_replica_that_is_cut_off_from_kafka_stops_in_time_and_comes_back() {
     for client in &load.clients {
         reached.api().put_client(client, json!({ "webhook": witness.receiver.hook(client) })).await;
     }
+    let slow: Vec<String> = (0..SLOW_CLIENTS).map(|number| format!("slow-{number}")).collect();
+    for client in &slow {
+        let value = json!({ "webhook": witness.receiver.hook(client), "concurrency": 1 });
+        reached.api().put_client(client, value).await;
+    }
     let stream = Stream::start(cluster.clone(), load);
 
-    for (how, cut) in CUTS {
+    let mut backlog = Vec::new();
+    for (round, (how, cut)) in CUTS.into_iter().enumerate() {
         let start = Instant::now();
         eventually("both replicas to send", WITHIN, async || {
             let counts = [&reached, &cut_off].map(|replica| witness.of(replica, start).len());
             holds(counts.iter().all(|count| *count > 50), || format!("{counts:?} requests"))
+        })
+        .await;
+
+        let slow_before = slow_arrivals(ledger);
+        let mut documents: Vec<_> = (0..SLOW_CLIENTS * SLOW_DOCUMENTS)
+            .map(|number| {
+                Document::new((10_000 * (round + 1) + number) as u64, &[&slow[number % SLOW_CLIENTS]])
+            })
+            .collect();
+        cluster.produce(&documents.iter_mut().map(Document::change).collect::<Vec<_>>()).await;
+        backlog.extend(documents.iter().flat_map(Document::pairs));
+        // By then the rest waits in the stash, and is drained.
+        eventually("the slow clients to be at work", WITHIN, async || {
+            let count = slow_arrivals(ledger) - slow_before;
+            holds(count > SLOW_CLIENTS * 40, || format!("{count} requests"))
         })
         .await;
 
@@ -90,14 +126,16 @@ async fn a_replica_that_is_cut_off_from_kafka_stops_in_time_and_comes_back() {
             "{how}: requests of a replica whose permission has ended, after the cut: {late:?}"
         );
         let last = witness.of(&cut_off, cut_at).into_iter().filter(|at| *at < rejoined).max();
+        let last = last.expect("it had requests to start").duration_since(cut_at);
         println!(
-            "{how}: its last request {:?} after the cut, partitions again after {:?}",
-            last.map(|at| at.duration_since(cut_at)),
+            "{how}: its last request {last:?} after the cut, partitions again after {:?}",
             rejoined.duration_since(cut_at)
         );
+        assert!(last > Duration::from_secs(2), "{how}: it had nothing to start, {last:?} after the cut");
     }
 
-    let sent = stream.end().await;
+    let mut sent = stream.end().await;
+    sent.acknowledged.extend(backlog);
     all_arrived(&sent, ledger, WITHIN).await;
     for replica in [&reached, &cut_off] {
         replica.api().wait_until_idle(WITHIN).await;

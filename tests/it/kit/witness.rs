@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use super::ledger::Arrival;
 use super::owner::Owners;
 use super::receiver::{Answer, Receiver};
 use super::service::Service;
@@ -26,13 +27,18 @@ pub(crate) struct Witness {
 impl Witness {
     /// It answers 200 to everything.
     pub(crate) fn start() -> Self {
+        Self::answering(|_| Answer::Status(200))
+    }
+
+    /// It answers by a script.
+    pub(crate) fn answering(script: impl Fn(&Arrival) -> Answer + Send + Sync + 'static) -> Self {
         let replicas: Arc<Mutex<Vec<u32>>> = Arc::default();
         let senders: Arc<Mutex<Vec<Sender>>> = Arc::default();
         let (pids, seen, owners) = (replicas.clone(), senders.clone(), Mutex::new(Owners::default()));
         let receiver = Receiver::start(move |arrival| {
             let pid = owners.lock().unwrap().of(arrival, &pids.lock().unwrap());
             seen.lock().unwrap().push(Sender { at: arrival.at, pid });
-            Answer::Status(200)
+            script(arrival)
         });
         Self { receiver, replicas, senders }
     }
