@@ -18,11 +18,12 @@ const CLIENTS: usize = 10;
 const DOCUMENTS: usize = 200;
 const WITHIN: Duration = Duration::from_secs(60);
 
-/// How long each outage lasts: 4 s, or what `DISPATCHER_TEST_OUTAGE` says, in seconds.
+/// How long each outage lasts: 4 s, or what `DISPATCHER_TEST_OUTAGE` says.
 fn outage() -> Duration {
-    let seconds = std::env::var("DISPATCHER_TEST_OUTAGE")
-        .map_or(4, |text| text.parse().expect("DISPATCHER_TEST_OUTAGE is a number of seconds"));
-    Duration::from_secs(seconds)
+    match std::env::var("DISPATCHER_TEST_OUTAGE") {
+        Ok(text) => humantime::parse_duration(&text).expect("DISPATCHER_TEST_OUTAGE is a duration"),
+        Err(_) => Duration::from_secs(4),
+    }
 }
 
 #[actix_web::test]
