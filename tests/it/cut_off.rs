@@ -37,8 +37,10 @@ const SLOW_CLIENTS: usize = 8;
 const SLOW_DOCUMENTS: usize = 200;
 const SLOW_ANSWER: Duration = Duration::from_millis(100);
 
+type Cut = fn(&Proxy);
+
 /// A wire that refuses, and one that swallows: what was sent into it arrives after the heal, when it is another's right.
-const CUTS: [(&str, fn(&Proxy)); 2] = [("cut", Proxy::cut), ("stalled", Proxy::stall)];
+const CUTS: [(&str, Cut); 2] = [("cut", Proxy::cut), ("stalled", Proxy::stall)];
 
 fn slow_arrivals(ledger: &Ledger) -> usize {
     ledger.arrivals().iter().filter(|arrival| arrival.client.starts_with("slow")).count()

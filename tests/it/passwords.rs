@@ -31,14 +31,13 @@ async fn says(service: &mut Service, store: &str, words: &str) {
         line.ok_or_else(|| format!("none says {words:?}: {complaints:#?}"))
     })
     .await;
-    println!("{line}");
+    eprintln!("{line}");
     eventually("the reason on /status", WITHIN, async || {
         let status = service.api().get("/status").await?.text();
         holds(status.to_lowercase().contains(words), || status)
     })
     .await;
     let status = service.api().get("/status").await.unwrap().text();
-    println!("{status}");
     for secret in [WRONG, PASSWORD] {
         assert!(!service.log().contains(secret) && !status.contains(secret), "{secret} is shown");
     }

@@ -58,6 +58,7 @@ struct Filled {
     rows: i64,
 }
 
+#[expect(clippy::print_stdout, reason = "its figures are for people")]
 impl Filled {
     async fn new() -> Self {
         let rows = rows();
