@@ -97,7 +97,7 @@ impl ActorTree {
         fleet.addr.do_send(Introduce(config_cache.addr.clone()));
 
         // Without the configs everybody would be unknown, and what waits for them dead.
-        until_there("configs", startup, async || match config_cache.addr.send(Reload).await {
+        until_there(stores.configs_in, startup, async || match config_cache.addr.send(Reload).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(err)) => Err(NotOpen::Away(err.to_string())),
             Err(err) => Err(NotOpen::Wrong(err.into())),

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
+use std::rc::Rc;
 use std::time::Duration;
 
 use actix::prelude::*;
@@ -147,8 +148,8 @@ impl WebhookDeliveryActor {
         let started = Instant::now();
         self.life.in_flight.insert(sequence, InFlight { entry, insured: false });
         self.life.requests.spawn_local(async move {
-            // The last moment: this process may have been stopped since it was decided.
-            let sent = async { if permission.holds() { Some(sender.send(request).await) } else { None } };
+            // This process may be stopped between any two moments: the sender asks in the last one.
+            let sent = async { sender.send(request, Rc::new(move || permission.holds())).await };
             // A panic of the sender must not leave the lane waiting for its answer.
             let sent = AssertUnwindSafe(sent).catch_unwind().await;
             let result = sent.unwrap_or_else(|_| {
