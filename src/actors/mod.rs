@@ -12,8 +12,12 @@
 pub mod config_cache;
 pub mod delivery;
 pub mod delivery_fleet;
+pub mod disabler;
 pub mod inbox;
 pub mod ingest;
 mod refused;
+pub mod owners;
+pub mod promoter;
+pub mod retry;
 pub mod stash;
 pub mod windows;

@@ -10,6 +10,7 @@ pub mod findings;
 pub mod job_queue;
 pub mod locks;
 pub mod log_registry;
+pub mod owner_kicks;
 pub mod stash;
 pub mod webhook_sender;
 

@@ -103,7 +103,7 @@ mod embedded {
             what_is_no_client_config_is_passed_over,
             configs_outlive_a_restart,
         ],
-        client_states: [a_state_comes_back, states_outlive_a_restart],
+        client_states: [a_state_comes_back, states_outlive_a_restart, the_failure_clock_runs_from_the_first_failure],
         locks: [
             a_lease_is_of_one,
             tokens_rise_with_each_holder,
@@ -180,7 +180,7 @@ mod on_postgres {
             a_held_document_is_left_out,
             rows_outlive_a_restart,
         ],
-        client_states: [a_state_comes_back, states_outlive_a_restart],
+        client_states: [a_state_comes_back, states_outlive_a_restart, the_failure_clock_runs_from_the_first_failure],
         locks: [
             a_lease_is_of_one,
             tokens_rise_with_each_holder,
@@ -281,7 +281,7 @@ mod platform_stores {
             what_is_no_client_config_is_passed_over,
             configs_outlive_a_restart,
         ],
-        client_states: [a_state_comes_back, states_outlive_a_restart],
+        client_states: [a_state_comes_back, states_outlive_a_restart, the_failure_clock_runs_from_the_first_failure],
     );
 }
 
