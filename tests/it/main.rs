@@ -30,6 +30,7 @@ mod outage;
 mod outages;
 mod panic;
 mod readme;
+mod roles;
 #[cfg(feature = "cluster")]
 mod replicas;
 mod stop;
