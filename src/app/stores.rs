@@ -48,6 +48,8 @@ pub(super) struct Stores {
     pub(super) queues: Arc<dyn JobQueues>,
     /// Who does what.
     pub(super) roles: RoleBoard,
+    /// The name on `/status` of the store that has the configs.
+    pub(super) configs_in: &'static str,
     /// Each of them, for `/status`.
     pub(super) probes: Vec<StoreProbe>,
     /// Removes what is older than its retention, as of this time (milliseconds since 1970). Returns how many records went.

@@ -71,6 +71,8 @@ pub(super) const VARIABLES: &[Variable] = &[
     plain("DISPATCHER_HEAVY_WORKER_CONCURRENCY", "workers.dispatcher-heavy"),
     plain("CLEANER_STASH_LOGS_TTL", "stash.ttl"),
     plain("DISPATCHER_RETRY_BASE", "retry.base"),
+    plain("DISPATCHER_RETRY_TTL", "retry.ttl"),
+    plain("DISPATCHER_CANARY_INTERVAL", "canary.every"),
     plain("DISPATCHER_EGRESS_ALLOW", "egress.allow"),
     plain("DISPATCHER_TLS_CA_FILE", "tls.ca_file"),
     plain("DISPATCHER_STOP_IN_FLIGHT", "stop.in_flight"),
@@ -82,9 +84,7 @@ pub(super) const CLUSTER_VARIABLES: &[&str] = &["KAFKA_HOST", "KAFKA_BROKERS"];
 
 /// Settings of the platform that this version has no use for: who sets one is told.
 const UNUSED_VARIABLES: &[&str] = &[
-    "DISPATCHER_CANARY_INTERVAL",
     "DISPATCHER_EVENTS_TOPIC",
-    "DISPATCHER_RETRY_TTL",
     "OTLP_HOST",
     "OTLP_PORT",
 ];
