@@ -2,6 +2,7 @@
 //!
 //! `database` runs all statements; the other files implement one port each.
 
+mod attempts;
 mod client_configs;
 mod client_states;
 mod database;
@@ -10,6 +11,7 @@ mod event_log;
 mod job;
 mod lock_file;
 mod locks;
+mod operational_events;
 mod probe;
 mod schema;
 mod stash;
@@ -23,20 +25,24 @@ use std::time::Duration;
 use diesel::dsl::update;
 use diesel::prelude::*;
 
+use self::attempts::SqliteAttempts;
 use self::client_configs::SqliteClientConfigs;
 use self::client_states::SqliteClientStates;
 use self::database::Database;
 use self::event_log::SqliteEventLog;
 use self::lock_file::LockFile;
 use self::locks::SqliteLocks;
+use self::operational_events::SqliteOperationalEvents;
 pub use self::probe::probe;
 use self::schema::{drain_leases, health, locks as locks_table};
 use self::stash::SqliteStash;
+use crate::ports::attempts::Attempts;
 use crate::ports::client_configs::ClientConfigs;
 use crate::ports::client_states::ClientStates;
 use crate::ports::clock::Clock;
 use crate::ports::event_log::{BatchLimits, EventLog};
 use crate::ports::locks::Locks;
+use crate::ports::operational_events::OperationalEvents;
 use crate::ports::stash::Stash;
 use crate::ports::{BoxFuture, StoreResult};
 
@@ -82,6 +88,8 @@ pub struct Embedded {
     configs: Arc<SqliteClientConfigs>,
     states: Arc<SqliteClientStates>,
     locks: Arc<SqliteLocks>,
+    events: Arc<SqliteOperationalEvents>,
+    attempts: Arc<SqliteAttempts>,
 }
 
 impl Embedded {
@@ -105,6 +113,8 @@ impl Embedded {
             configs: Arc::new(SqliteClientConfigs::new(Arc::clone(&database))),
             states: Arc::new(SqliteClientStates::new(Arc::clone(&database))),
             locks: Arc::new(SqliteLocks::new(Arc::clone(&database))),
+            events: Arc::new(SqliteOperationalEvents::new(Arc::clone(&database))),
+            attempts: Arc::new(SqliteAttempts::new(Arc::clone(&database))),
             database,
         })
     }
@@ -132,6 +142,16 @@ impl Embedded {
     /// The locks.
     pub fn locks(&self) -> Arc<dyn Locks> {
         Arc::clone(&self.locks) as _
+    }
+
+    /// The operational events.
+    pub fn operational_events(&self) -> Arc<dyn OperationalEvents> {
+        Arc::clone(&self.events) as _
+    }
+
+    /// The attempts to deliver.
+    pub fn attempts(&self) -> Arc<dyn Attempts> {
+        Arc::clone(&self.attempts) as _
     }
 
     /// How often the log was read from the file instead of from memory: after a restart, or by who fell behind.
