@@ -8,11 +8,15 @@ mod waiting;
 use std::sync::Arc;
 
 pub(super) use self::waiting::{NotOpen, until_there};
+use crate::actors::operational_events::EventRecorder;
 use crate::metrics::Metrics;
+use crate::ports::attempts::Attempts;
 use crate::ports::client_configs::ClientConfigs;
 use crate::ports::client_states::ClientStates;
 use crate::ports::clock::Clock;
 use crate::ports::event_log::EventLog;
+use crate::ports::locks::Locks;
+use crate::ports::operational_events::{EventTopic, OperationalEvents};
 use crate::ports::stash::Stash;
 use crate::ports::{BoxFuture, StoreResult};
 use crate::settings::{Mode, Settings};
@@ -24,6 +28,11 @@ pub(super) struct Stores {
     pub(super) stash: Arc<dyn Stash>,
     pub(super) states: Arc<dyn ClientStates>,
     pub(super) configs: Arc<dyn ClientConfigs>,
+    pub(super) locks: Arc<dyn Locks>,
+    pub(super) operational_events: Arc<dyn OperationalEvents>,
+    /// Where operational events are copied to for others.
+    pub(super) events_topic: Option<Arc<dyn EventTopic>>,
+    pub(super) attempts: Arc<dyn Attempts>,
     /// Each of them, for `/status`.
     pub(super) probes: Vec<StoreProbe>,
     /// Removes what is older than its retention, as of this time (milliseconds since 1970). Returns how many records went.
@@ -43,11 +52,12 @@ impl Stores {
         clock: &Arc<dyn Clock>,
         metrics: &Metrics,
         startup: &Startup,
+        events: &EventRecorder,
     ) -> anyhow::Result<Self> {
         match settings.mode {
             Mode::Embedded => embedded::open(settings, clock.clone()).await,
             #[cfg(feature = "cluster")]
-            Mode::Cluster => cluster::open(settings, clock.clone(), metrics, startup).await,
+            Mode::Cluster => cluster::open(settings, clock.clone(), metrics, startup, events.clone()).await,
             #[cfg(not(feature = "cluster"))]
             Mode::Cluster => {
                 anyhow::bail!("this build has no cluster mode: build it with the feature `cluster`")

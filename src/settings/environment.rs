@@ -65,6 +65,8 @@ pub(super) const VARIABLES: &[Variable] = &[
     secret("POSTGRES_PASSWORD", "postgres.password"),
     plain("POSTGRES_CA_FILE", "postgres.ca_file"),
     plain("DISPATCHER_RETRY_BASE", "retry.base"),
+    secret("DISPATCHER_OPERATOR_WEBHOOK", "operator.webhook"),
+    secret("DISPATCHER_OPERATOR_SECRET", "operator.secret"),
     plain("DISPATCHER_EGRESS_ALLOW", "egress.allow"),
     plain("DISPATCHER_TLS_CA_FILE", "tls.ca_file"),
     plain("DISPATCHER_STOP_IN_FLIGHT", "stop.in_flight"),
@@ -78,7 +80,6 @@ pub(super) const CLUSTER_VARIABLES: &[&str] = &["KAFKA_HOST", "KAFKA_BROKERS"];
 const UNUSED_VARIABLES: &[&str] = &[
     "CLEANER_STASH_LOGS_TTL",
     "DISPATCHER_CANARY_INTERVAL",
-    "DISPATCHER_EVENTS_TOPIC",
     "DISPATCHER_HEAVY_WORKER_CONCURRENCY",
     "DISPATCHER_RETRY_TTL",
     "DISPATCHER_SCHEDULE_WORKER_CONCURRENCY",
@@ -89,7 +90,7 @@ const UNUSED_VARIABLES: &[&str] = &[
 
 /// Those that only cluster mode has a use for. The platform's addresses are not among them: they are everywhere.
 const CLUSTER_ONLY_VARIABLES: &[&str] =
-    &["DISPATCHER_DEAD_TOPIC", "DISPATCHER_START", "DISPATCHER_TRANSFER_TOPIC"];
+    &["DISPATCHER_DEAD_TOPIC", "DISPATCHER_EVENTS_TOPIC", "DISPATCHER_START", "DISPATCHER_TRANSFER_TOPIC"];
 
 /// Those of the variables that are set and change nothing: not yet, or not in this mode.
 pub fn unused(environment: &Environment, mode: Mode) -> Vec<&'static str> {

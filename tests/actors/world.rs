@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use actix::{Addr, System};
 use bytes::Bytes;
+use dispatcher::actors::attempts::AttemptRecorder;
 use dispatcher::actors::config_cache::{ConfigCacheActor, Refresh, Reload, config_table};
 use dispatcher::actors::delivery::{DeliveryLimits, DeliveryServices};
 use dispatcher::actors::delivery_fleet::{DELIVERY_KIND, DeliveryFleetActor, Introduce, QuiesceAll};
 use dispatcher::actors::ingest::transfer::TransferStage;
 use dispatcher::actors::ingest::{KafkaIngestActor, LagProbe, Stage};
+use dispatcher::actors::operational_events::EventRecorder;
 use dispatcher::actors::stash::StashActor;
 use dispatcher::actors::windows::Windows;
 use dispatcher::domain::config::{ClientId, Status};
@@ -260,6 +262,8 @@ impl<'a> Life<'a> {
             senders: ports.senders,
             clock: ports.clock.clone(),
             limits: world.choices.limits.clone(),
+            events: EventRecorder::new(&metrics),
+            attempts: AttemptRecorder::new(&metrics),
             metrics: metrics.clone(),
         });
         let (fleet_kit, fleet_configs) = (kit.clone(), configs.clone());

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use tokio::runtime::{Builder, Runtime};
 
 use super::{NotOpen, Stores, until_there};
-use crate::backends::kafka::{self, KafkaEventLog};
+use crate::actors::operational_events::EventRecorder;
+use crate::backends::kafka::{self, KafkaEventLog, TellOperator};
 use crate::backends::mongo::MongoClientConfigs;
 use crate::backends::postgres::{self, Postgres};
 use crate::backends::redis::{Redis, StateCopies};
@@ -20,6 +21,7 @@ pub(super) async fn open(
     clock: Arc<dyn Clock>,
     metrics: &Metrics,
     startup: &Startup,
+    events: EventRecorder,
 ) -> anyhow::Result<Stores> {
     // Connections live on a runtime of their own: an actor that never yields must not hold up everybody's answers.
     let runtime = StoreRuntime::start()?;
@@ -44,13 +46,14 @@ pub(super) async fn open(
     })
     .await?;
     let options = settings.kafka_options();
+    let tell: TellOperator = Arc::new(move |event| events.record(event));
     let kafka = until_there("kafka", startup, async || {
-        KafkaEventLog::open(options.clone(), postgres.registry(), clock.clone(), metrics).await.map_err(
-            |err| match err {
-                kafka::OpenError::Unavailable(why) => NotOpen::Away(why),
-                other => NotOpen::Wrong(anyhow::Error::new(other).context("kafka")),
-            },
-        )
+        let (options, registry) = (options.clone(), postgres.registry());
+        let opened = KafkaEventLog::open(options, registry, clock.clone(), metrics, tell.clone()).await;
+        opened.map_err(|err| match err {
+            kafka::OpenError::Unavailable(why) => NotOpen::Away(why),
+            other => NotOpen::Wrong(anyhow::Error::new(other).context("kafka")),
+        })
     })
     .await?;
     let kafka = Arc::new(kafka);
@@ -60,6 +63,10 @@ pub(super) async fn open(
         stash: postgres.stash(),
         states: Arc::new(states),
         configs: mongo.clone(),
+        locks: postgres.locks(),
+        operational_events: postgres.operational_events(),
+        events_topic: Some(kafka.operational_events()?),
+        attempts: postgres.attempts(),
         probes: probes(&kafka, &mongo, &postgres, &redis),
         housekeeping: Arc::new(|_| Box::pin(async { Ok(0) })),
         close: Box::pin(close(kafka, runtime)),

@@ -33,6 +33,10 @@ pub(super) async fn open(settings: &Settings, clock: Arc<dyn Clock>) -> anyhow::
         stash: embedded.stash(),
         states: embedded.states(),
         configs: embedded.configs(),
+        locks: embedded.locks(),
+        operational_events: embedded.operational_events(),
+        events_topic: None,
+        attempts: embedded.attempts(),
         probes: vec![StoreProbe {
             name: "sqlite".to_owned(),
             check: Arc::new(move |()| {
