@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use actix::{Addr, System};
 use bytes::Bytes;
-use dispatcher::actors::attempts::AttemptRecorder;
 use dispatcher::actors::config_cache::{ConfigCacheActor, Refresh, Reload, config_table};
 use dispatcher::actors::delivery::{DeliveryLimits, DeliveryServices};
 use dispatcher::actors::delivery_fleet::{DELIVERY_KIND, DeliveryFleetActor, Introduce, QuiesceAll};
 use dispatcher::actors::ingest::transfer::TransferStage;
 use dispatcher::actors::ingest::{KafkaIngestActor, LagProbe, Stage};
-use dispatcher::actors::operational_events::EventRecorder;
 use dispatcher::actors::stash::StashActor;
 use dispatcher::actors::windows::Windows;
+use dispatcher::domain::attempt::Attempt;
 use dispatcher::domain::config::{ClientId, Status};
+use dispatcher::domain::operational_event::OperationalEvent;
 use dispatcher::domain::retry::RetrySchedule;
 use dispatcher::domain::stash::RowState;
 use dispatcher::domain::transfer::{DocumentHash, EventId, NewTransfer, SourcePosition, TransferKind};
@@ -29,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 use crate::memory::Medium;
 use crate::memory::configs::{self, Configs, MemoryConfigs, Notices};
 use crate::memory::log::{LogData, MemoryLog};
+use crate::memory::records::Kept;
 use crate::memory::stash::{MemoryStash, Rules, StashData};
 use crate::memory::states::MemoryStates;
 use crate::oracle::{self, Ledger, Routed};
@@ -77,6 +78,8 @@ pub(crate) struct World {
     pub(crate) configs: Arc<Medium<Configs>>,
     pub(crate) log: Arc<MemoryLog>,
     pub(crate) receiver: Arc<Receiver>,
+    pub(crate) events: Kept<OperationalEvent>,
+    pub(crate) attempts: Kept<Attempt>,
     ledger: Mutex<Ledger>,
 }
 
@@ -102,6 +105,8 @@ impl World {
                 LogData::new(partitions),
             ))),
             receiver: Receiver::new(clock.clone(), seed ^ 5),
+            events: Kept::default(),
+            attempts: Kept::default(),
             clock,
             ledger: Mutex::default(),
         }
@@ -262,8 +267,8 @@ impl<'a> Life<'a> {
             senders: ports.senders,
             clock: ports.clock.clone(),
             limits: world.choices.limits.clone(),
-            events: EventRecorder::new(&metrics),
-            attempts: AttemptRecorder::new(&metrics),
+            events: world.events.start(&kit, &arbiters, ports.clock.clone(), &metrics),
+            attempts: world.attempts.start(&kit, &arbiters, ports.clock.clone(), &metrics),
             metrics: metrics.clone(),
         });
         let (fleet_kit, fleet_configs) = (kit.clone(), configs.clone());
