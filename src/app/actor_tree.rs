@@ -18,7 +18,7 @@ use crate::actors::ingest::{KafkaIngestActor, LagProbe, Stage};
 use crate::actors::stash::StashActor;
 use crate::actors::windows::Windows;
 use crate::domain::change_event::SourceNames;
-use crate::domain::retry::RetrySchedule;
+use crate::domain::retry::{CanarySchedule, Pacing, RetrySchedule};
 use crate::metrics::Metrics;
 use crate::ports::clock::Clock;
 use crate::ports::event_log::BatchLimits;
@@ -102,7 +102,7 @@ impl ActorTree {
         fleet.addr.do_send(Introduce(config_cache.addr.clone()));
 
         // Without the configs everybody would be unknown, and what waits for them dead.
-        until_there("configs", startup, async || match config_cache.addr.send(Reload).await {
+        until_there(stores.configs_in, startup, async || match config_cache.addr.send(Reload).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(err)) => Err(NotOpen::Away(err.to_string())),
             Err(err) => Err(NotOpen::Wrong(err.into())),
@@ -205,6 +205,15 @@ fn delivery_limits(settings: &Settings) -> DeliveryLimits {
         insurance_after: settings.delivery.insurance_after,
         idle_after: settings.delivery.idle_after,
         retry: retry_schedule(settings),
+        pacing: Pacing {
+            canary: CanarySchedule {
+                first: settings.retry.base,
+                every: settings.canary.every,
+                cap: settings.canary.cap,
+                jitter: settings.retry.jitter,
+            },
+            give_up: settings.retry.ttl,
+        },
         payload_attempts: settings.retry.payload_attempts,
     }
 }

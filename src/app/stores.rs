@@ -33,6 +33,8 @@ pub(super) struct Stores {
     /// Where operational events are copied to for others.
     pub(super) events_topic: Option<Arc<dyn EventTopic>>,
     pub(super) attempts: Arc<dyn Attempts>,
+    /// The name on `/status` of the store that has the configs.
+    pub(super) configs_in: &'static str,
     /// Each of them, for `/status`.
     pub(super) probes: Vec<StoreProbe>,
     /// Removes what is older than its retention, as of this time (milliseconds since 1970). Returns how many records went.

@@ -16,7 +16,7 @@ use dispatcher::actors::windows::Windows;
 use dispatcher::domain::attempt::Attempt;
 use dispatcher::domain::config::{ClientId, Status};
 use dispatcher::domain::operational_event::OperationalEvent;
-use dispatcher::domain::retry::RetrySchedule;
+use dispatcher::domain::retry::{Pacing, RetrySchedule};
 use dispatcher::domain::stash::RowState;
 use dispatcher::domain::transfer::{DocumentHash, EventId, NewTransfer, SourcePosition, TransferKind};
 use dispatcher::metrics::Metrics;
@@ -58,6 +58,7 @@ impl Default for Choices {
                 insurance_after: Duration::from_secs(2),
                 idle_after: Duration::from_secs(30),
                 retry: RetrySchedule::default(),
+                pacing: Pacing::default(),
                 payload_attempts: 10,
             },
             unsettled_per_partition: 20_000,

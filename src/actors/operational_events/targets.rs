@@ -52,7 +52,10 @@ impl Target for ToWebhook {
     fn take(&self, events: Vec<NumberedEvent>) -> LocalBoxFuture<'_, Result<usize, Refusal>> {
         Box::pin(async move {
             let Some(event) = events.first() else { return Ok(0) };
-            let answer = self.sender.send(event.request(&self.webhook, self.clock.now_ms())).await;
+            let request = event.request(&self.webhook, self.clock.now_ms());
+            let Some(answer) = self.sender.send(request, Rc::new(|| true)).await else {
+                return Err(Refusal { why: "not started".to_owned(), wait: None });
+            };
             let outcome = delivery::classify(answer.as_ref().map_err(|err| err.reason), self.clock.now_ms());
             let failure = match outcome {
                 Outcome::Delivered => {

@@ -40,7 +40,8 @@ pub(super) async fn open(
             postgres::OpenError::Options(problem) => {
                 NotOpen::Wrong(SettingsError::new("postgres", problem).into())
             }
-            postgres::OpenError::Unavailable(why) => NotOpen::Away(why),
+            // Who refuses our login may let us in when its settings, or the secret that both have, are put right.
+            postgres::OpenError::Unavailable(why) | postgres::OpenError::Rejected(why) => NotOpen::Away(why),
             other => NotOpen::Wrong(anyhow::Error::new(other).context("postgres")),
         })
     })
@@ -67,6 +68,7 @@ pub(super) async fn open(
         operational_events: postgres.operational_events(),
         events_topic: Some(kafka.operational_events()?),
         attempts: postgres.attempts(),
+        configs_in: "mongo",
         probes: probes(&kafka, &mongo, &postgres, &redis),
         housekeeping: Arc::new(|_| Box::pin(async { Ok(0) })),
         close: Box::pin(close(kafka, runtime)),

@@ -12,6 +12,9 @@ use crate::web::StoreProbe;
 /// How much of the newest records stays in memory, to be handed over without reading the file.
 const TAIL: BatchLimits = BatchLimits { records: 20_000, bytes: 32 << 20 };
 
+/// On `/status`.
+const NAME: &str = "sqlite";
+
 pub(super) async fn open(settings: &Settings, clock: Arc<dyn Clock>) -> anyhow::Result<Stores> {
     let options = EmbeddedOptions {
         data_dir: settings.data_dir.clone(),
@@ -37,8 +40,9 @@ pub(super) async fn open(settings: &Settings, clock: Arc<dyn Clock>) -> anyhow::
         operational_events: embedded.operational_events(),
         events_topic: None,
         attempts: embedded.attempts(),
+        configs_in: NAME,
         probes: vec![StoreProbe {
-            name: "sqlite".to_owned(),
+            name: NAME.to_owned(),
             check: Arc::new(move |()| {
                 let embedded = probed.clone();
                 Box::pin(async move { embedded.health().await.map_err(|err| err.to_string()) })

@@ -5,7 +5,7 @@ use standardwebhooks::Webhook;
 
 use super::*;
 use crate::domain::client_state::ClientEvent;
-use crate::domain::retry::RetrySchedule;
+use crate::domain::retry::Pacing;
 
 const SECRET: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
 
@@ -15,7 +15,7 @@ fn told(history: &[ClientEvent]) -> Vec<(Happening, String)> {
     let mut told = Vec::new();
     for (event, second) in history.iter().zip(1..) {
         let now_ms = second * 1000;
-        let next = state.apply(event, now_ms, &RetrySchedule::default(), 0.5);
+        let next = state.apply(event, now_ms, &Pacing::default(), 0.5);
         told.extend(OperationalEvent::of_step(&ClientId::new("a"), &state, &next, now_ms));
         state = next;
     }

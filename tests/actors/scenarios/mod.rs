@@ -7,6 +7,7 @@ mod endings;
 mod insurance;
 mod memory;
 mod records;
+mod orders;
 mod replicas;
 mod resting;
 mod source;

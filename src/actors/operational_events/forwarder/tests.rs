@@ -12,7 +12,7 @@ use crate::ports::BoxFuture;
 use crate::ports::clock::SystemClock;
 use crate::ports::locks::{Lease, Locks};
 use crate::ports::operational_events::EventTopic;
-use crate::ports::webhook_sender::{SendError, WebhookSender, WebhookSenders};
+use crate::ports::webhook_sender::{MayStart, SendError, WebhookSender, WebhookSenders};
 use crate::runtime::{Kit, RestartPolicy, Supervised as Child, supervise};
 
 use super::super::targets::{ToTopic, ToWebhook};
@@ -230,11 +230,16 @@ impl WebhookSenders for Line {
 }
 
 impl WebhookSender for Line {
-    fn send(&self, request: WebhookRequest) -> LocalBoxFuture<'static, Result<Answer, SendError>> {
+    fn send(
+        &self,
+        request: WebhookRequest,
+        _: MayStart,
+    ) -> LocalBoxFuture<'static, Option<Result<Answer, SendError>>> {
         let id = request.headers.iter().find(|(name, _)| name == "webhook-id").unwrap().1.clone();
         lock(&self.0.ids).push(id);
         let status = lock(&self.0.statuses).pop().unwrap_or(200);
-        Box::pin(async move { Ok(Answer { status, retry_after: None, excerpt: Default::default() }) })
+        let answer = Answer { status, retry_after: None, excerpt: Default::default() };
+        Box::pin(ready(Some(Ok(answer))))
     }
 }
 
