@@ -27,6 +27,7 @@ mod fixtures;
 mod flow;
 mod hostile;
 mod kill;
+mod operational_events;
 mod outage;
 #[cfg(feature = "cluster")]
 mod outages;
