@@ -34,6 +34,7 @@ mod panic;
 #[cfg(feature = "cluster")]
 mod passwords;
 mod readme;
+mod roles;
 #[cfg(feature = "cluster")]
 mod redis_emptied;
 #[cfg(feature = "cluster")]
