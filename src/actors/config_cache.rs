@@ -46,6 +46,14 @@ impl ConfigSnapshot {
         self.table.get(client)?.config.as_ref()
     }
 
+    /// How many clients could be delivered to.
+    pub fn usable(&self) -> usize {
+        self.table
+            .values()
+            .filter(|entry| entry.config.as_ref().is_some_and(|config| config.is_usable()))
+            .count()
+    }
+
     /// When the client's config, or that it has none, was read, milliseconds since 1970.
     pub fn read_at_ms(&self, client: &ClientId) -> i64 {
         self.table.get(client).map_or(self.loaded_at_ms, |entry| entry.read_at_ms)

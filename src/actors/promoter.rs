@@ -26,14 +26,14 @@ use crate::runtime::Cell;
 use crate::workers::queues::{Disable, DispatcherJob, Queue, Retry};
 use crate::workers::{AddError, Exclusive, Jobs, Payload, Producer, Run, When};
 
-/// How often it looks.
-const EVERY: Duration = Duration::from_secs(15);
+/// How often it looks: a 20th of the time after which webhooks are given up, within these bounds.
+const EVERY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(15));
 
 /// Another replica looks when this one was lost for so long.
 const LEASE: Duration = Duration::from_secs(45);
 
 /// Rows of a moment need no job.
-const SETTLED_MS: i64 = 10_000;
+const SETTLED_MS: i64 = 2_000;
 
 /// A job that was put is put again after this time: the queue may have lost it.
 const PUT_AGAIN: Duration = Duration::from_secs(60);
@@ -66,7 +66,7 @@ pub struct PromoterServices {
     pub events: EventRecorder,
 }
 
-/// Looks every 15 s.
+/// Looks again and again.
 pub struct PromoterActor {
     cell: Cell,
     services: Arc<PromoterServices>,
@@ -129,7 +129,7 @@ impl Actor for PromoterActor {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         self.tick(ctx);
-        ctx.run_interval(EVERY, Self::tick);
+        ctx.run_interval(self.services.every(), Self::tick);
     }
 }
 
@@ -140,6 +140,10 @@ impl Supervised for PromoterActor {
 }
 
 impl PromoterServices {
+    fn every(&self) -> Duration {
+        (self.pacing.give_up / 20).clamp(EVERY.0, EVERY.1)
+    }
+
     async fn look(&self, memory: &mut Memory) -> StoreResult<()> {
         let states: HashMap<ClientId, ClientState> = self.states.list().await?.into_iter().collect();
         let backlogs = self.stash.backlogs().await?;
@@ -241,9 +245,11 @@ impl PromoterServices {
         for page in 0.. {
             let jobs = self.queue.jobs(JobState::Delayed, page * AT_ONCE, AT_ONCE).await?;
             let last = jobs.len() < AT_ONCE;
-            clocks.extend(jobs.into_iter().filter_map(|job| match DispatcherJob::read(&job.name, job.data) {
-                Ok(DispatcherJob::Disable(disable)) => Some(disable.client),
-                _ => None,
+            clocks.extend(jobs.into_iter().filter_map(|job| {
+                match DispatcherJob::read(&job.name, job.data) {
+                    Ok(DispatcherJob::Disable(disable)) => Some(disable.client),
+                    _ => None,
+                }
             }));
             if last {
                 break;
@@ -268,7 +274,7 @@ impl PromoterServices {
             let failing_ms = i64::try_from(failing_for.as_millis()).unwrap_or(i64::MAX);
             let passed = |percent: i64| failing_ms.saturating_mul(100) / give_up_ms >= percent;
             let Some(percent) = WARNINGS.into_iter().rev().find(|percent| passed(*percent)) else { continue };
-            let first_look = EVERY.as_millis() as i64 * 2 + give_up_ms * percent / 100;
+            let first_look = self.every().as_millis() as i64 * 2 + give_up_ms * percent / 100;
             let known = memory.warned.insert((*client).clone(), percent);
             let warned = known.map_or(failing_ms > first_look, |known| known >= percent);
             if !warned {

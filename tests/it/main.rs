@@ -22,11 +22,13 @@ mod check;
 mod cli;
 #[cfg(feature = "cluster")]
 mod cut_off;
+mod dead_webhook;
 mod disk_full;
 mod fixtures;
 mod flow;
 mod hostile;
 mod kill;
+mod operational_events;
 mod outage;
 #[cfg(feature = "cluster")]
 mod outages;
@@ -38,6 +40,7 @@ mod readme;
 mod redis_emptied;
 #[cfg(feature = "cluster")]
 mod replicas;
+mod roles;
 mod stop;
 #[cfg(feature = "cluster")]
 mod topics;

@@ -1,8 +1,8 @@
-//! Embedded mode: one SQLite file.
+//! Embedded mode: SQLite files.
 
 use std::sync::Arc;
 
-use super::Stores;
+use super::{Alone, RoleBoard, Stores};
 use crate::backends::embedded::{Embedded, EmbeddedOptions, OpenError};
 use crate::ports::clock::Clock;
 use crate::ports::event_log::BatchLimits;
@@ -36,6 +36,13 @@ pub(super) async fn open(settings: &Settings, clock: Arc<dyn Clock>) -> anyhow::
         stash: embedded.stash(),
         states: embedded.states(),
         configs: embedded.configs(),
+        locks: embedded.locks(),
+        queues: embedded.queues(),
+        roles: RoleBoard::of_one_process(),
+        operational_events: embedded.operational_events(),
+        events_topic: None,
+        attempts: embedded.attempts(),
+        owner_kicks: Arc::new(Alone),
         configs_in: NAME,
         probes: vec![StoreProbe {
             name: NAME.to_owned(),

@@ -34,7 +34,8 @@ const PUT: &str = "INSERT INTO client_states (client, state, failing_mark, faili
         failing_since_ms =
             iif(failing_mark IS excluded.failing_mark, failing_since_ms, excluded.failing_since_ms)";
 
-const FAILING_FOR: &str = "SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) - failing_since_ms AS failing_for_ms
+const FAILING_FOR: &str =
+    "SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) - failing_since_ms AS failing_for_ms
     FROM client_states WHERE client = ?1";
 
 #[derive(QueryableByName)]
