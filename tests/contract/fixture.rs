@@ -13,6 +13,7 @@ use dispatcher::ports::BoxFuture;
 use dispatcher::ports::client_configs::ClientConfigs;
 use dispatcher::ports::client_states::ClientStates;
 use dispatcher::ports::clock::SystemClock;
+use dispatcher::ports::decisions::Decisions;
 use dispatcher::ports::event_log::{BatchLimits, EventLog};
 use dispatcher::ports::locks::Locks;
 use dispatcher::ports::stash::Stash;
@@ -23,6 +24,7 @@ pub(crate) struct Stores {
     pub(crate) stash: Arc<dyn Stash>,
     pub(crate) configs: Arc<dyn ClientConfigs>,
     pub(crate) states: Arc<dyn ClientStates>,
+    pub(crate) decisions: Arc<dyn Decisions>,
     pub(crate) locks: Arc<dyn Locks>,
     pub(crate) close: BoxFuture<'static, ()>,
 }
@@ -72,6 +74,7 @@ impl Backend for EmbeddedBackend {
                 stash: embedded.stash(),
                 configs: embedded.configs(),
                 states: embedded.states(),
+                decisions: embedded.decisions(),
                 locks: embedded.locks(),
                 close: Box::pin(async move { embedded.close().await }),
             }

@@ -5,6 +5,7 @@
 mod client_configs;
 mod client_states;
 mod database;
+mod decisions;
 mod errors;
 mod event_log;
 mod job;
@@ -26,6 +27,7 @@ use diesel::prelude::*;
 use self::client_configs::SqliteClientConfigs;
 use self::client_states::SqliteClientStates;
 use self::database::Database;
+use self::decisions::SqliteDecisions;
 use self::event_log::SqliteEventLog;
 use self::lock_file::LockFile;
 use self::locks::SqliteLocks;
@@ -35,6 +37,7 @@ use self::stash::SqliteStash;
 use crate::ports::client_configs::ClientConfigs;
 use crate::ports::client_states::ClientStates;
 use crate::ports::clock::Clock;
+use crate::ports::decisions::Decisions;
 use crate::ports::event_log::{BatchLimits, EventLog};
 use crate::ports::locks::Locks;
 use crate::ports::stash::Stash;
@@ -81,6 +84,7 @@ pub struct Embedded {
     stash: Arc<SqliteStash>,
     configs: Arc<SqliteClientConfigs>,
     states: Arc<SqliteClientStates>,
+    decisions: Arc<SqliteDecisions>,
     locks: Arc<SqliteLocks>,
 }
 
@@ -104,6 +108,7 @@ impl Embedded {
             stash: Arc::new(stash),
             configs: Arc::new(SqliteClientConfigs::new(Arc::clone(&database))),
             states: Arc::new(SqliteClientStates::new(Arc::clone(&database))),
+            decisions: Arc::new(SqliteDecisions::new(Arc::clone(&database))),
             locks: Arc::new(SqliteLocks::new(Arc::clone(&database))),
             database,
         })
@@ -127,6 +132,11 @@ impl Embedded {
     /// The client states.
     pub fn states(&self) -> Arc<dyn ClientStates> {
         Arc::clone(&self.states) as _
+    }
+
+    /// What operators decided.
+    pub fn decisions(&self) -> Arc<dyn Decisions> {
+        Arc::clone(&self.decisions) as _
     }
 
     /// The locks.

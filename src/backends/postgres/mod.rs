@@ -1,4 +1,4 @@
-//! The stash, the states of clients, leases and what is remembered of logs, in PostgreSQL.
+//! The stash, the states of clients, the decisions of operators, leases and what is remembered of logs, in PostgreSQL.
 //!
 //! Everything stands in one schema of the database, `<prefix>dispatcher`. `database` runs all work; the other files implement
 //! one port each.
@@ -6,6 +6,7 @@
 mod client_states;
 mod connect;
 mod database;
+mod decisions;
 mod errors;
 mod locks;
 mod log_registry;
@@ -25,6 +26,7 @@ use tokio::runtime::Handle;
 use self::client_states::PgClientStates;
 use self::connect::Connector;
 use self::database::Database;
+use self::decisions::PgDecisions;
 use self::locks::PgLocks;
 use self::log_registry::PgLogRegistry;
 pub use self::options::{OpenError, PostgresOptions, TlsMode};
@@ -33,6 +35,7 @@ use self::stash::PgStash;
 use crate::domain::config::ClientId;
 use crate::ports::client_states::ClientStates;
 use crate::ports::clock::{Clock as _, SystemClock};
+use crate::ports::decisions::Decisions;
 use crate::ports::locks::Locks;
 use crate::ports::log_registry::LogRegistry;
 use crate::ports::stash::Stash;
@@ -43,6 +46,7 @@ pub struct Postgres {
     database: Arc<Database>,
     stash: Arc<PgStash>,
     states: Arc<PgClientStates>,
+    decisions: Arc<PgDecisions>,
     locks: Arc<PgLocks>,
     registry: Arc<PgLogRegistry>,
 }
@@ -79,6 +83,7 @@ impl Postgres {
         Ok(Arc::new(Self {
             stash: Arc::new(PgStash::new(Arc::clone(&database))),
             states: Arc::new(PgClientStates::new(Arc::clone(&database))),
+            decisions: Arc::new(PgDecisions::new(Arc::clone(&database))),
             locks: Arc::new(PgLocks::new(Arc::clone(&database))),
             registry: Arc::new(PgLogRegistry::new(Arc::clone(&database))),
             database,
@@ -101,6 +106,11 @@ impl Postgres {
     /// The client states.
     pub fn states(&self) -> Arc<dyn ClientStates> {
         Arc::clone(&self.states) as _
+    }
+
+    /// What operators decided.
+    pub fn decisions(&self) -> Arc<dyn Decisions> {
+        Arc::clone(&self.decisions) as _
     }
 
     /// The locks.
