@@ -29,7 +29,7 @@ pub struct Metrics {
     /// Bytes of the transfers in memory.
     pub queued_bytes: IntGauge,
     /// Payloads that went into the stash, by `reason`: failed, behind (an older one waits), spilled (queue full),
-    /// slow (insurance), disabled, config_invalid, actor_failed (its delivery actor broke too often).
+    /// slow (insurance), disabled, config_invalid, owner_blocked, actor_failed (its delivery actor broke too often).
     pub stashed: IntCounterVec,
     /// Payloads that the stash will never take: each is a dead letter of the log.
     pub stash_refused: IntCounter,
@@ -52,6 +52,8 @@ pub struct Metrics {
     pub job_seconds: HistogramVec,
     /// Work that one replica does at a time, by `key` and `outcome`: ran, skipped (another did it), lost (its lease was).
     pub exclusive_runs: IntCounterVec,
+    /// Owners whose work is not done.
+    pub blocked_owners: IntGauge,
     /// Partitions whose next records were gone before they were read, by `stream`: source, transfer.
     pub gaps: IntCounterVec,
     /// Copies and notices for Redis that were dropped, because it was away or refused them, by `copy`: config, config_id,
@@ -145,6 +147,7 @@ impl Metrics {
                 "Work that one replica does at a time",
                 &["key", "outcome"],
             ),
+            blocked_owners: gauge("blocked_owners", "Owners whose work is not done"),
             gaps: counters(
                 "gaps_total",
                 "Partitions whose next records were gone before they were read",

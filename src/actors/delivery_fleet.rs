@@ -16,7 +16,8 @@ use super::config_cache::{ConfigCacheActor, Refresh};
 use super::delivery::{DeliveryServices, Quiesce, Wake, WebhookDeliveryActor};
 use super::inbox::{Inbox, Standing};
 use super::windows::Unsettled;
-use crate::domain::config::{ClientConfig, ClientId};
+use crate::domain::config::ClientId;
+use crate::domain::guard::{Destination, Subscriber};
 use crate::domain::transfer::partition_of;
 use crate::ports::client_configs::ClientConfigs;
 use crate::ports::stash::Ownership;
@@ -117,16 +118,21 @@ impl DeliveryFleetActor {
         if self.quiescing {
             return;
         }
-        let waiting = self.absent.iter().filter(|(client, standing)| {
-            // Rows of a client that is gone are its actor's to bury.
-            let concerned = |config: Arc<ClientConfig>| config.deleted || config.is_usable();
-            standing.rows.pending && self.services.configs.get(client).is_none_or(concerned)
-        });
-        for client in waiting.map(|(client, _)| client.clone()).collect::<Vec<_>>() {
+        let waiting = self.absent.keys().filter(|client| self.waits(client));
+        for client in waiting.cloned().collect::<Vec<_>>() {
             if let Some(ownership) = self.ownership_of(&client) {
                 self.start(client, ownership, ctx);
             }
         }
+    }
+
+    /// Whether a client without an actor has rows that one can do something about: send them, or bury those of a client that is gone.
+    fn waits(&self, client: &ClientId) -> bool {
+        let has_rows = self.absent.get(client).is_some_and(|standing| standing.rows.pending);
+        let concerned = |client: Subscriber| {
+            matches!(client.destination(), Destination::Webhook(_) | Destination::Gone)
+        };
+        has_rows && self.services.configs.get(client).is_none_or(concerned)
     }
 
     /// The right to the client's partition, if it is ours.
@@ -234,7 +240,12 @@ impl Handler<ConfigChanged> for DeliveryFleetActor {
         self.cell.handling("ConfigChanged");
         match self.clients.get(&client) {
             Some(known) => Self::wake(known),
-            None => self.start_who_waits(ctx),
+            None if !self.quiescing && self.waits(&client) => {
+                if let Some(ownership) = self.ownership_of(&client) {
+                    self.start(client, ownership, ctx);
+                }
+            }
+            None => {}
         }
     }
 }

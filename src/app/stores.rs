@@ -12,6 +12,7 @@ use crate::metrics::Metrics;
 use crate::ports::client_configs::ClientConfigs;
 use crate::ports::client_states::ClientStates;
 use crate::ports::clock::Clock;
+use crate::ports::decisions::Decisions;
 use crate::ports::event_log::EventLog;
 use crate::ports::stash::Stash;
 use crate::ports::{BoxFuture, StoreResult};
@@ -24,6 +25,7 @@ pub(super) struct Stores {
     pub(super) stash: Arc<dyn Stash>,
     pub(super) states: Arc<dyn ClientStates>,
     pub(super) configs: Arc<dyn ClientConfigs>,
+    pub(super) decisions: Arc<dyn Decisions>,
     /// Each of them, for `/status`.
     pub(super) probes: Vec<StoreProbe>,
     /// Removes what is older than its retention, as of this time (milliseconds since 1970). Returns how many records went.

@@ -64,6 +64,7 @@ pub(super) const VARIABLES: &[Variable] = &[
     plain("POSTGRES_USER", "postgres.user"),
     secret("POSTGRES_PASSWORD", "postgres.password"),
     plain("POSTGRES_CA_FILE", "postgres.ca_file"),
+    plain("DISPATCHER_GUARD_BLOCKED", "guard.blocked"),
     plain("DISPATCHER_RETRY_BASE", "retry.base"),
     plain("DISPATCHER_EGRESS_ALLOW", "egress.allow"),
     plain("DISPATCHER_TLS_CA_FILE", "tls.ca_file"),

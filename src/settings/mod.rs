@@ -28,6 +28,7 @@ pub use load::Sources;
 
 use crate::backends::http::EgressRule;
 use crate::domain::config::Secret;
+use crate::domain::guard::WhenBlocked;
 
 /// The settings of one process.
 #[derive(Debug, Clone, Deserialize)]
@@ -53,6 +54,8 @@ pub struct Settings {
     pub queue: Queue,
     /// Who gets what.
     pub routing: Routing,
+    /// Blocked owners.
+    pub guard: Guard,
     /// The transfer log.
     pub transfer: TransferLog,
     /// Delivery to webhooks.
@@ -145,6 +148,14 @@ pub enum Start {
 pub struct Routing {
     /// Whether a client that is taken off a document gets a delete.
     pub revoke: bool,
+}
+
+/// Blocked owners.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Guard {
+    /// What becomes of changes for their clients.
+    pub blocked: WhenBlocked,
 }
 
 /// The transfer log.

@@ -8,7 +8,7 @@ use super::{NotOpen, Stores, until_there};
 use crate::backends::kafka::{self, KafkaEventLog};
 use crate::backends::mongo::MongoClientConfigs;
 use crate::backends::postgres::{self, Postgres};
-use crate::backends::redis::{Redis, StateCopies};
+use crate::backends::redis::{DecisionCopies, Redis, StateCopies};
 use crate::metrics::Metrics;
 use crate::ports::clock::Clock;
 use crate::ports::{BoxFuture, StoreError};
@@ -54,12 +54,14 @@ pub(super) async fn open(
     })
     .await?;
     let kafka = Arc::new(kafka);
+    let decisions = DecisionCopies::new(postgres.decisions(), redis.clone());
     let states = StateCopies::new(postgres.states(), redis.clone());
     Ok(Stores {
         log: kafka.clone(),
         stash: postgres.stash(),
         states: Arc::new(states),
         configs: mongo.clone(),
+        decisions: Arc::new(decisions),
         probes: probes(&kafka, &mongo, &postgres, &redis),
         housekeeping: Arc::new(|_| Box::pin(async { Ok(0) })),
         close: Box::pin(close(kafka, runtime)),

@@ -33,6 +33,7 @@ pub(super) async fn open(settings: &Settings, clock: Arc<dyn Clock>) -> anyhow::
         stash: embedded.stash(),
         states: embedded.states(),
         configs: embedded.configs(),
+        decisions: embedded.decisions(),
         probes: vec![StoreProbe {
             name: "sqlite".to_owned(),
             check: Arc::new(move |()| {
