@@ -10,7 +10,6 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::prelude::*;
 use actix_web::dev::ServerHandle;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -19,7 +18,7 @@ use self::actor_tree::{ActorTree, Parts};
 use self::gauges::Gauges;
 pub use self::signals::Signals;
 use self::stores::Stores;
-use crate::actors::config_cache::{ConfigCacheActor, Refresh};
+use crate::actors::config_cache::{Refresh, ReloadBlockList};
 use crate::actors::delivery_fleet::DELIVERY_KIND;
 use crate::backends::http::HttpSenders;
 use crate::metrics::Metrics;
@@ -112,7 +111,7 @@ impl Service {
                 &kit,
                 clock,
                 &metrics,
-                tree.config_cache.clone(),
+                &tree,
                 readiness.clone(),
             )
         };
@@ -224,10 +223,12 @@ fn web_state(
     kit: &Kit,
     clock: Arc<dyn Clock>,
     metrics: &Metrics,
-    config_cache: Addr<ConfigCacheActor>,
+    tree: &ActorTree,
     readiness: Arc<Readiness>,
 ) -> WebState {
     let (registry, deliveries) = (kit.registry().clone(), kit.registry().clone());
+    let (config_cache, block_list_cache) = (tree.config_cache.clone(), tree.config_cache.clone());
+    let table = tree.table.clone();
     WebState {
         mode: settings.mode.as_str(),
         source_prefix: settings.source.prefix.as_str().into(),
@@ -240,6 +241,16 @@ fn web_state(
                 refreshed.map_err(|err| err.to_string())
             })
         }),
+        decisions: stores.decisions.clone(),
+        block_list: Arc::new(move || table.snapshot().blocked().clone()),
+        refresh_block_list: Arc::new(move |()| {
+            let config_cache = block_list_cache.clone();
+            Box::pin(async move {
+                let read = config_cache.send(ReloadBlockList).await.map_err(|err| err.to_string())?;
+                read.map_err(|err| err.to_string())
+            })
+        }),
+        queues: Vec::new(),
         log: stores.log.clone(),
         stash: stores.stash.clone(),
         states: stores.states.clone(),

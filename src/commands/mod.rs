@@ -10,6 +10,8 @@ mod demo;
 pub mod explain;
 mod logging;
 mod output;
+mod owners;
+mod queues;
 pub mod receive;
 mod records;
 mod run;
@@ -61,6 +63,10 @@ enum Command {
     Explain(explain::ExplainOptions),
     /// List and change the clients of a running service
     Clients(clients::ClientsOptions),
+    /// List the blocked owners, block and unblock them
+    Owners(owners::OwnersOptions),
+    /// Look at the queues of a running service and their jobs, and act on them
+    Queues(queues::QueuesOptions),
     /// Print the source records that could not be read, as JSON lines
     DeadLetters(dead_letters::DeadLettersOptions),
 }
@@ -94,6 +100,8 @@ fn dispatch(cli: Cli) -> anyhow::Result<()> {
             Command::Receive(options) => receive::run(options).await,
             Command::Explain(options) => explain::run(options).await,
             Command::Clients(options) => clients::run(options, &environment).await,
+            Command::Owners(options) => owners::run(options, &environment).await,
+            Command::Queues(options) => queues::run(options, &environment).await,
             Command::DeadLetters(options) => dead_letters::run(options, &environment).await,
         }
     })

@@ -39,7 +39,7 @@ struct Listed {
 
 #[derive(Deserialize)]
 struct ListedBlock {
-    subject: String,
+    owner: String,
     by: String,
     reason: String,
     since_ms: i64,
@@ -130,7 +130,7 @@ impl Listed {
 
 impl ListedBlock {
     fn into_decision(self) -> Option<Decision> {
-        let subject = Subject::parse(&self.subject).ok()?;
+        let subject = Subject::parse(&self.owner).ok()?;
         Decision::new(subject, &self.by, &self.reason, self.since_ms).ok()
     }
 }
@@ -180,7 +180,7 @@ mod tests {
             { "client": "unwanted", "config": config("ACTIVE", none.clone(), elsewhere) },
             { "client": "waits", "config": config("ACTIVE", fault, json!({})) },
             { "client": "bad", "config": config("ACTIVE", none.clone(), usable.clone()),
-                "blocked": { "subject": "o", "by": "ops", "reason": "", "since_ms": 1 } },
+                "blocked": { "owner": "o", "by": "ops", "reason": "", "since_ms": 1 } },
             { "client": "rows-only", "config": none },
         ]});
         let page: Page = serde_json::from_str(&page.to_string()).unwrap();
