@@ -25,8 +25,10 @@ use crate::metrics::Metrics;
 use crate::ports::clock::{Clock, SystemClock};
 use crate::ports::webhook_sender::SendLimits;
 use crate::ports::{BoxFuture, StoreResult};
+use crate::ports::job_queue::JobQueue;
 use crate::runtime::{Arbiters, Kit, RestartPolicy, StopStep};
 use crate::settings::{Settings, SettingsError};
+use crate::workers::{KeptPauses, QueuePauses};
 use crate::web::{self, Ask, Readiness, Startup, WebState};
 
 /// How often old records are removed.
@@ -43,6 +45,7 @@ pub struct Service {
     in_flight_limit: Duration,
     close: BoxFuture<'static, ()>,
     tree: ActorTree,
+    pauses: KeptPauses,
     web: ServerHandle,
     pipeline: Arbiters,
     delivery: Arc<Arbiters>,
@@ -96,7 +99,10 @@ impl Service {
         keep_house(stores.housekeeping.clone(), clock.clone(), kit.shutdown().token());
         readiness.is_started();
 
+        let queues: Vec<Arc<dyn JobQueue>> = Vec::new();
+        let pauses = QueuePauses::new(stores.decisions.clone(), queues.clone()).keep();
         let gauges = Gauges {
+            queues: queues.clone(),
             source_lag: tree.source_lag.clone(),
             transfer_lag: tree.transfer_lag.clone(),
             stash: stores.stash.clone(),
@@ -104,6 +110,7 @@ impl Service {
             metrics: metrics.clone(),
         };
         let state = WebState {
+            queues,
             before_scrape: gauges.before_scrape(),
             ..web_state(
                 &settings,
@@ -131,6 +138,7 @@ impl Service {
             in_flight_limit: settings.stop.in_flight,
             close: stores.close,
             tree,
+            pauses,
             web,
             pipeline,
             delivery,
@@ -154,6 +162,7 @@ impl Service {
             StopStep::new("web", STOP_STEP * 2, async { self.web.stop(true).await }),
         ];
         self.kit.shutdown().run(steps).await;
+        drop(self.pauses);
         for status in self.kit.registry().list() {
             if let Some(cell) = self.kit.registry().get(status.kind, &status.id) {
                 cell.stop();

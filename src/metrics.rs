@@ -1,7 +1,7 @@
 //! All metric names. The help text of each stands beside it.
 
 use prometheus::{
-    Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
+    Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
     Registry,
 };
 
@@ -48,6 +48,12 @@ pub struct Metrics {
     /// Attempts at jobs, by `queue`, `job` and `outcome`: completed, later (goes on), retried, failed (given up), blocked (its owner is),
     /// unknown (another version's job), lost (its lock was).
     pub jobs: IntCounterVec,
+    /// Jobs in a queue, by `queue` and `state`.
+    pub queue_jobs: IntGaugeVec,
+    /// For how long the oldest job that could run has not, by `queue`, in seconds; 0 when there is none.
+    pub queue_oldest_waiting_seconds: GaugeVec,
+    /// 1 while a queue is paused, by `queue`.
+    pub queue_paused: IntGaugeVec,
     /// From the start of an attempt at a job to its end, in seconds, by `queue`.
     pub job_seconds: HistogramVec,
     /// Work that one replica does at a time, by `key` and `outcome`: ran, skipped (another did it), lost (its lease was).
@@ -112,6 +118,15 @@ impl Metrics {
         )
         .unwrap();
         registry.register(Box::new(oldest_waiting_seconds.clone())).unwrap();
+        let queue_oldest_waiting_seconds = GaugeVec::new(
+            Opts::new(
+                "dispatcher_queue_oldest_waiting_seconds",
+                "For how long the oldest job that could run has not; 0 when there is none",
+            ),
+            &["queue"],
+        )
+        .unwrap();
+        registry.register(Box::new(queue_oldest_waiting_seconds.clone())).unwrap();
         Self {
             events: counters("events_total", "Source records read", &["kind"]),
             routed: counter("routed_total", "Transfers written: pairs of change and client"),
@@ -141,6 +156,9 @@ impl Metrics {
             restarts: counters("actor_restarts_total", "Restarts of actors", &["kind"]),
             store_errors: counters("store_errors_total", "Errors of stores that were retried", &["store"]),
             jobs: counters("jobs_total", "Attempts at jobs", &["queue", "job", "outcome"]),
+            queue_jobs: gauges("queue_jobs", "Jobs in a queue", &["queue", "state"]),
+            queue_oldest_waiting_seconds,
+            queue_paused: gauges("queue_paused", "1 while a queue is paused", &["queue"]),
             job_seconds,
             exclusive_runs: counters(
                 "exclusive_runs_total",

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use crate::actors::ingest::LagProbe;
+use crate::domain::job::JobState;
 use crate::domain::stash::Backlog;
 use crate::metrics::Metrics;
 use crate::ports::clock::Clock;
+use crate::ports::job_queue::JobQueue;
 use crate::ports::stash::Stash;
 use crate::web;
 
@@ -15,6 +17,7 @@ pub(super) struct Gauges {
     pub(super) source_lag: LagProbe,
     pub(super) transfer_lag: LagProbe,
     pub(super) stash: Arc<dyn Stash>,
+    pub(super) queues: Vec<Arc<dyn JobQueue>>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) metrics: Metrics,
 }
@@ -27,8 +30,14 @@ impl Gauges {
         })
     }
 
-    /// In the order of the flow, so that a change on its way is never in none of them. What cannot be asked stays as it was.
+    /// What cannot be asked stays as it was.
     async fn refresh(&self) {
+        self.refresh_flow().await;
+        futures_util::future::join_all(self.queues.iter().map(|queue| self.refresh_queue(&**queue))).await;
+    }
+
+    /// In the order of the flow, so that a change on its way is never in none of them.
+    async fn refresh_flow(&self) {
         let metrics = &self.metrics;
         for (stream, probe) in [("source", &self.source_lag), ("transfer", &self.transfer_lag)] {
             if let Some(lag) = probe.ask().await {
@@ -43,6 +52,18 @@ impl Gauges {
         let oldest = backlogs.iter().filter_map(|(_, backlog)| backlog.oldest_ts_ms).min();
         let age_ms = oldest.map_or(0, |oldest| (self.clock.now_ms() - oldest).max(0));
         metrics.oldest_waiting_seconds.set(age_ms as f64 / 1000.0);
+    }
+
+    async fn refresh_queue(&self, queue: &dyn JobQueue) {
+        let (metrics, name) = (&self.metrics, queue.spec().name);
+        let asked = futures_util::try_join!(queue.counts(), queue.oldest_waiting(), queue.is_paused());
+        let Ok((counts, oldest, paused)) = asked else { return };
+        for state in JobState::ALL {
+            metrics.queue_jobs.with_label_values(&[name, state.as_str()]).set(gauge(counts.of(state)));
+        }
+        let seconds = oldest.map_or(0.0, |oldest| oldest.as_secs_f64());
+        metrics.queue_oldest_waiting_seconds.with_label_values(&[name]).set(seconds);
+        metrics.queue_paused.with_label_values(&[name]).set(paused.into());
     }
 }
 

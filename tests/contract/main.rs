@@ -25,6 +25,8 @@ mod platform_configs;
 #[cfg(feature = "cluster")]
 mod postgres;
 #[cfg(feature = "cluster")]
+mod queue_pauses;
+#[cfg(feature = "cluster")]
 #[path = "../services/mod.rs"]
 mod services;
 mod stash;

@@ -28,6 +28,7 @@ mod kill;
 mod outage;
 #[cfg(feature = "cluster")]
 mod outages;
+mod owners;
 mod panic;
 mod readme;
 #[cfg(feature = "cluster")]
