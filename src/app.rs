@@ -23,13 +23,13 @@ use crate::actors::delivery_fleet::DELIVERY_KIND;
 use crate::backends::http::HttpSenders;
 use crate::metrics::Metrics;
 use crate::ports::clock::{Clock, SystemClock};
+use crate::ports::job_queue::JobQueue;
 use crate::ports::webhook_sender::SendLimits;
 use crate::ports::{BoxFuture, StoreResult};
-use crate::ports::job_queue::JobQueue;
 use crate::runtime::{Arbiters, Kit, RestartPolicy, StopStep};
 use crate::settings::{Settings, SettingsError};
-use crate::workers::{KeptPauses, QueuePauses};
 use crate::web::{self, Ask, Readiness, Startup, WebState};
+use crate::workers::{KeptPauses, QueuePauses};
 
 /// How often old records are removed.
 const HOUSEKEEPING_EVERY: Duration = Duration::from_secs(10);
@@ -112,15 +112,7 @@ impl Service {
         let state = WebState {
             queues,
             before_scrape: gauges.before_scrape(),
-            ..web_state(
-                &settings,
-                &stores,
-                &kit,
-                clock,
-                &metrics,
-                &tree,
-                readiness.clone(),
-            )
+            ..web_state(&settings, &stores, &kit, clock, &metrics, &tree, readiness.clone())
         };
         answers_meanwhile.stop(false).await;
         let server = web::start(state, listener)?;

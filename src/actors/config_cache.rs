@@ -13,10 +13,10 @@ use crate::domain::config::ClientId;
 use crate::domain::decision::{Decision, DecisionKind};
 use crate::domain::guard::BlockList;
 use crate::metrics::Metrics;
-use crate::ports::{StoreError, StoreResult};
 use crate::ports::client_configs::{ClientConfigs, ConfigNotice, StoredConfig};
 use crate::ports::clock::Clock;
 use crate::ports::decisions::Decisions;
+use crate::ports::{StoreError, StoreResult};
 use crate::runtime::Cell;
 
 /// How often everything is read again, in case a notification was missed.
@@ -66,8 +66,7 @@ impl ConfigCacheActor {
         let snapshot = self.table.snapshot();
         let blocked = snapshot.blocked().len();
         self.metrics.blocked_owners.set(i64::try_from(blocked).unwrap_or(i64::MAX));
-        self.cell
-            .publish(serde_json::json!({ "clients": snapshot.clients(), "blocked_owners": blocked }));
+        self.cell.publish(serde_json::json!({ "clients": snapshot.clients(), "blocked_owners": blocked }));
         for client in changed {
             self.changes.do_send(ConfigChanged(client));
         }
@@ -159,7 +158,7 @@ impl Handler<Reload> for ConfigCacheActor {
             (self.store.clone(), self.decisions.clone(), self.clock.now_ms());
         let read = async move {
             // What is not known to be blocked must not be taken for free: one without the other is no answer.
-            futures_util::join!(store.load(), decisions.list(DecisionKind::BlockedOwner))
+            tokio::join!(store.load(), decisions.list(DecisionKind::BlockedOwner))
         };
         AtomicResponse::new(Box::pin(read.into_actor(self).map(move |(configs, blocked), actor, _| {
             let blocked = actor.take_block_list(blocked);

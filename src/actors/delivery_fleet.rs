@@ -129,9 +129,8 @@ impl DeliveryFleetActor {
     /// Whether a client without an actor has rows that one can do something about: send them, or bury those of a client that is gone.
     fn waits(&self, client: &ClientId) -> bool {
         let has_rows = self.absent.get(client).is_some_and(|standing| standing.rows.pending);
-        let concerned = |client: Subscriber| {
-            matches!(client.destination(), Destination::Webhook(_) | Destination::Gone)
-        };
+        let concerned =
+            |client: Subscriber| matches!(client.destination(), Destination::Webhook(_) | Destination::Gone);
         has_rows && self.services.configs.get(client).is_none_or(concerned)
     }
 

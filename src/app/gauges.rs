@@ -56,7 +56,7 @@ impl Gauges {
 
     async fn refresh_queue(&self, queue: &dyn JobQueue) {
         let (metrics, name) = (&self.metrics, queue.spec().name);
-        let asked = futures_util::try_join!(queue.counts(), queue.oldest_waiting(), queue.is_paused());
+        let asked = tokio::try_join!(queue.counts(), queue.oldest_waiting(), queue.is_paused());
         let Ok((counts, oldest, paused)) = asked else { return };
         for state in JobState::ALL {
             metrics.queue_jobs.with_label_values(&[name, state.as_str()]).set(gauge(counts.of(state)));

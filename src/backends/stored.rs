@@ -54,12 +54,7 @@ impl StoredTransfer {
 }
 
 /// The decision in these columns. Refused when one holds what this service never writes.
-pub(super) fn decision(
-    subject: &str,
-    by: &str,
-    reason: &str,
-    since_ms: i64,
-) -> Result<Decision, StoreError> {
+pub(super) fn decision(subject: &str, by: &str, reason: &str, since_ms: i64) -> Result<Decision, StoreError> {
     Subject::parse(subject)
         .and_then(|subject| Decision::new(subject, by, reason, since_ms))
         .map_err(|err| StoreError::Refused(format!("stored decision is broken: {err}")))

@@ -107,7 +107,8 @@ pub(super) async fn run(options: QueuesOptions, environment: &Environment) -> an
         }
         QueuesCommand::Pause { queue, reason, by } => {
             let said = json!({ "reason": reason, "by": by.by });
-            let (status, _) = api.post(&format!("{}/pause", path_of(&queue)), said.to_string().into()).await?;
+            let (status, _) =
+                api.post(&format!("{}/pause", path_of(&queue)), said.to_string().into()).await?;
             output::note(&format!("{queue} is paused{}", late(status.as_u16())));
             Ok(())
         }

@@ -171,7 +171,9 @@ impl ClientState {
                 next.last_failure = None;
             }
             ClientEvent::ConfigUsable => next.disabled_by = None,
-            ClientEvent::ConfigUnusable { reason } | ClientEvent::OwnerBlocked { reason } => next.disabled_by = Some(reason.clone()),
+            ClientEvent::ConfigUnusable { reason } | ClientEvent::OwnerBlocked { reason } => {
+                next.disabled_by = Some(reason.clone())
+            }
             ClientEvent::ConfigInactive => next.disabled_by = Some("config is not active".to_owned()),
             ClientEvent::TryNow => {
                 next.hold_until_ms = None;

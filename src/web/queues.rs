@@ -40,7 +40,8 @@ fn pauses(shared: &Shared) -> QueuePauses {
 pub(super) async fn list(shared: web::Data<Shared>) -> Result<HttpResponse, Problem> {
     let pauses = ask(pauses(&shared).list()).await?;
     let queues = &shared.service.queues;
-    let shown = futures_util::future::try_join_all(queues.iter().map(|queue| show(&**queue, &pauses))).await?;
+    let shown =
+        futures_util::future::try_join_all(queues.iter().map(|queue| show(&**queue, &pauses))).await?;
     Ok(HttpResponse::Ok().json(json!({ "queues": shown })))
 }
 
@@ -52,7 +53,7 @@ pub(super) async fn get(request: HttpRequest, shared: web::Data<Shared>) -> Resu
 }
 
 async fn show(queue: &dyn JobQueue, pauses: &[Decision]) -> Result<Value, Problem> {
-    let (counts, paused, oldest, schedules) = futures_util::try_join!(
+    let (counts, paused, oldest, schedules) = tokio::try_join!(
         ask(queue.counts()),
         ask(queue.is_paused()),
         ask(queue.oldest_waiting()),
@@ -69,8 +70,7 @@ pub(super) async fn pause(
     shared: web::Data<Shared>,
 ) -> Result<HttpResponse, Problem> {
     let queue = queue_of(&request, &shared)?;
-    let subject =
-        Subject::parse(queue.spec().name).map_err(|err| Problem::bad_request(err.to_string()))?;
+    let subject = Subject::parse(queue.spec().name).map_err(|err| Problem::bad_request(err.to_string()))?;
     let decision = decisions::read(&request, payload, subject, shared.service.clock.now_ms()).await?;
     let by = decision.by().to_owned();
     let has_it = ask(pauses(&shared).pause(&**queue, decision)).await?;

@@ -82,7 +82,8 @@ impl QueuePauses {
             log::warn!("queue lost its pause, and has it again by={} queue={name}", decision.by());
             queue.pause().await?;
             // It may have been resumed just then. When that cannot be asked, the next look pauses it again.
-            let holds = self.list().await.is_ok_and(|now| now.iter().any(|made| made.subject().as_str() == name));
+            let holds =
+                self.list().await.is_ok_and(|now| now.iter().any(|made| made.subject().as_str() == name));
             if !holds {
                 queue.resume().await?;
             }

@@ -167,7 +167,8 @@ impl<'w> Cluster<'w> {
         }
         let Some(life) = replica else { unreachable!("it began") };
         drop(begin);
-        let replica = Replica { number, life, link, notices, block_list, stands: None, stopping: None, turns };
+        let replica =
+            Replica { number, life, link, notices, block_list, stands: None, stopping: None, turns };
         self.replicas.push(replica);
         self.replicas.len() - 1
     }

@@ -30,8 +30,7 @@ fn decision(queue: &dyn JobQueue) -> Decision {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_emptied_redis_has_its_pauses_again_and_a_resume_ends_them() {
     let service = tokio::task::spawn_blocking(services::own_redis).await.unwrap();
-    let queues =
-        BullMq::new(BullMqOptions::new(Secret::new(service.url()), "bull", Arc::new(SystemClock)));
+    let queues = BullMq::new(BullMqOptions::new(Secret::new(service.url()), "bull", Arc::new(SystemClock)));
     let (paused, other) = (queues.queue(Queue::Dispatcher.spec()), queues.queue(Queue::Heavy.spec()));
     let embedded = EmbeddedBackend::new();
     let decisions = embedded.open().await.decisions;
@@ -65,8 +64,7 @@ async fn an_emptied_redis_has_its_pauses_again_and_a_resume_ends_them() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pause_that_is_decided_while_redis_is_away_comes_with_it() {
     let service = tokio::task::spawn_blocking(services::own_redis).await.unwrap();
-    let queues =
-        BullMq::new(BullMqOptions::new(Secret::new(service.url()), "bull", Arc::new(SystemClock)));
+    let queues = BullMq::new(BullMqOptions::new(Secret::new(service.url()), "bull", Arc::new(SystemClock)));
     let queue = queues.queue(Queue::Dispatcher.spec());
     let embedded = EmbeddedBackend::new();
     let pauses = QueuePauses::new(embedded.open().await.decisions, vec![queue.clone()]);

@@ -154,9 +154,8 @@ impl ConfigTableWriter {
             }
             let before = std::mem::replace(&mut snapshot.blocked, blocked);
             let configs = snapshot.table.iter();
-            let owned = configs.filter_map(|(client, entry)| {
-                Some((client, entry.config.as_ref()?.owner.as_deref()?))
-            });
+            let owned = configs
+                .filter_map(|(client, entry)| Some((client, entry.config.as_ref()?.owner.as_deref()?)));
             changed.extend(
                 owned
                     .filter(|(_, owner)| before.get(owner) != snapshot.blocked.get(owner))
@@ -184,9 +183,9 @@ mod tests {
     }
 
     fn list(owners: &[(&str, &str)]) -> BlockList {
-        let made = owners.iter().map(|(owner, reason)| {
-            Decision::new(Subject::parse(owner).unwrap(), "ops", reason, 0).unwrap()
-        });
+        let made = owners
+            .iter()
+            .map(|(owner, reason)| Decision::new(Subject::parse(owner).unwrap(), "ops", reason, 0).unwrap());
         BlockList::new(made)
     }
 

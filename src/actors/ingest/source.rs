@@ -242,7 +242,8 @@ impl SourceStage {
     fn route(&self, record: &SourceRecord, event: &ChangeEvent, work: &mut Work) {
         let configs = self.table.snapshot();
         let input = RoutingInput::of(event, &self.mongo_prefix);
-        let settings = RoutingSettings { revoke: self.revoke, mongo_prefix: &self.mongo_prefix, blocked: self.blocked };
+        let settings =
+            RoutingSettings { revoke: self.revoke, mongo_prefix: &self.mongo_prefix, blocked: self.blocked };
         let decisions = match routing::route(&input, |client| configs.get(client), &settings) {
             Ok(decisions) => decisions,
             Err(reason) => return work.counts.skip(reason.as_str()),

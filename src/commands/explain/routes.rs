@@ -140,8 +140,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::domain::guard::WhenBlocked;
     use crate::domain::change_event::{self, SourceEvent, SourceNames, SourceRecord};
+    use crate::domain::guard::WhenBlocked;
     use crate::domain::transfer::SourcePosition;
 
     fn change() -> ChangeEvent {
@@ -194,10 +194,8 @@ mod tests {
         let held = (ClientId::new("bad"), true, "waits: its owner is blocked".to_owned());
         assert!(shown(WhenBlocked::Hold).contains(&held));
         let skipped = shown(WhenBlocked::Skip);
-        let skipped: Vec<_> = skipped
-            .iter()
-            .map(|(client, sent, reason)| (client.as_str(), *sent, reason.as_str()))
-            .collect();
+        let skipped: Vec<_> =
+            skipped.iter().map(|(client, sent, reason)| (client.as_str(), *sent, reason.as_str())).collect();
         assert_eq!(
             skipped,
             [

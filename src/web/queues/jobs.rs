@@ -45,7 +45,7 @@ pub(in crate::web) async fn get(
     shared: web::Data<Shared>,
 ) -> Result<HttpResponse, Problem> {
     let (queue, id) = (queue_of(&request, &shared)?, id(&request, SECOND, "job id")?);
-    let (job, logs) = futures_util::try_join!(ask(queue.job(&id)), ask(queue.logs(&id)))?;
+    let (job, logs) = tokio::try_join!(ask(queue.job(&id)), ask(queue.logs(&id)))?;
     let job = job.ok_or_else(no_job)?;
     Ok(HttpResponse::Ok().json(view::job(&job, &logs)))
 }

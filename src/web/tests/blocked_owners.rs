@@ -28,8 +28,7 @@ async fn an_owner_is_blocked_shown_and_let_go() {
     add_client(&world, "b", None);
     let body = json!({ "reason": "unpaid", "by": "ann" });
     let answer = world.put("/v1/blocked-owners/o%201", &body).await;
-    let block =
-        json!({ "owner": "o 1", "by": "ann", "reason": "unpaid", "since_ms": 1_764_435_600_000_i64 });
+    let block = json!({ "owner": "o 1", "by": "ann", "reason": "unpaid", "since_ms": 1_764_435_600_000_i64 });
     assert_eq!((answer.status, answer.json()), (200, block.clone()));
     let listed = world.get("/v1/blocked-owners").await.json();
     assert_eq!(listed, json!({ "blocked_owners": [block], "next": null }));

@@ -49,7 +49,8 @@ async fn queues_are_shown_with_counts_pause_and_schedules() {
     assert_eq!(names, ["dispatcher", "dispatcher-heavy"]);
     let queue = world.get(QUEUE).await.json();
     assert_eq!(queue, all["queues"][0]);
-    let counts = json!({ "active": 1, "waiting": 1, "prioritized": 0, "delayed": 2, "completed": 0, "failed": 1 });
+    let counts =
+        json!({ "active": 1, "waiting": 1, "prioritized": 0, "delayed": 2, "completed": 0, "failed": 1 });
     assert_eq!(queue["counts"], counts);
     assert_eq!((&queue["paused"], &queue["pause"]), (&json!(false), &Value::Null));
     assert_eq!(queue["oldest_waiting_ms"], 1_500);
@@ -77,10 +78,7 @@ async fn jobs_are_listed_by_page_and_shown_with_their_log() {
     };
     assert_eq!(page("").await, (vec!["waits".to_owned()], Value::Null));
     assert_eq!(page("?state=delayed&limit=1").await, (vec!["later".to_owned()], json!(1)));
-    assert_eq!(
-        page("?state=delayed&limit=1&offset=1").await,
-        (vec!["repeat:tidy:7".to_owned()], json!(2))
-    );
+    assert_eq!(page("?state=delayed&limit=1&offset=1").await, (vec!["repeat:tidy:7".to_owned()], json!(2)));
     assert_eq!(page("?state=delayed&limit=5&offset=18446744073709551615").await, (vec![], Value::Null));
     for query in ["?state=sleeping", "?limit=x", "?offset=-1", "?limit=1&limit=2", "?page=1"] {
         assert_eq!(world.get(&format!("{QUEUE}/jobs{query}")).await.problem().0, 400, "{query}");
@@ -179,7 +177,10 @@ async fn a_pause_is_kept_and_an_emptied_queue_has_it_again() {
     assert_eq!(pause(r#"{"by":"ann","reason":"incident 7"}"#).await.json(), json!({ "paused": true }));
     let shown = world.get(QUEUE).await.json();
     assert_eq!(shown["paused"], true);
-    assert_eq!(shown["pause"], json!({ "by": "ann", "reason": "incident 7", "since_ms": 1_764_435_600_000_i64 }));
+    assert_eq!(
+        shown["pause"],
+        json!({ "by": "ann", "reason": "incident 7", "since_ms": 1_764_435_600_000_i64 })
+    );
 
     let paused = || world.queue.inside.lock().unwrap().paused;
     world.queue.inside.lock().unwrap().paused = false;
