@@ -2,14 +2,17 @@
 
 mod actor_tree;
 mod gauges;
+mod own_runtime;
 mod signals;
 mod stores;
+mod workers;
 
 use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
+use actix::MailboxError;
 use actix_web::dev::ServerHandle;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -18,21 +21,26 @@ use self::actor_tree::{ActorTree, Parts};
 use self::gauges::Gauges;
 pub use self::signals::Signals;
 use self::stores::Stores;
-use crate::actors::config_cache::{Refresh, ReloadBlockList};
+use self::workers::Workers;
+use crate::actors::config_cache::{Refresh, Reload, ReloadBlockList};
 use crate::actors::delivery_fleet::DELIVERY_KIND;
 use crate::backends::http::HttpSenders;
 use crate::metrics::Metrics;
 use crate::ports::clock::{Clock, SystemClock};
-use crate::ports::job_queue::JobQueue;
 use crate::ports::webhook_sender::SendLimits;
-use crate::ports::{BoxFuture, StoreResult};
+use crate::ports::{BoxFuture, StoreError, StoreResult};
 use crate::runtime::{Arbiters, Kit, RestartPolicy, StopStep};
-use crate::settings::{Settings, SettingsError};
+use crate::settings::{Role, Roles, Settings, SettingsError};
 use crate::web::{self, Ask, Readiness, Startup, WebState};
-use crate::workers::{KeptPauses, QueuePauses};
+use crate::workers::queues::Queue;
+use crate::workers::upkeep::Upkeep;
+use crate::workers::{Exclusive, OpenQueues};
 
 /// How often old records are removed.
 const HOUSEKEEPING_EVERY: Duration = Duration::from_secs(10);
+
+/// How often a replica says which roles it has.
+const TELL_ROLES_EVERY: Duration = Duration::from_secs(5);
 
 /// How long one of the quick steps of stopping may take.
 const STOP_STEP: Duration = Duration::from_secs(5);
@@ -45,7 +53,7 @@ pub struct Service {
     in_flight_limit: Duration,
     close: BoxFuture<'static, ()>,
     tree: ActorTree,
-    pauses: KeptPauses,
+    workers: Workers,
     web: ServerHandle,
     pipeline: Arbiters,
     delivery: Arc<Arbiters>,
@@ -97,20 +105,29 @@ impl Service {
         let tree = ActorTree::start(parts).await?;
         readiness.configs_are_loaded();
         keep_house(stores.housekeeping.clone(), clock.clone(), kit.shutdown().token());
+        let queues = OpenQueues::<Queue>::new(&*stores.queues);
+        let workers = Workers::start(workers::Parts {
+            settings: &settings,
+            queues: &queues,
+            decisions: stores.decisions.clone(),
+            guard: tree.table.clone(),
+            upkeep: upkeep(&settings, &stores, &tree, &metrics, clock.clone()),
+            metrics: &metrics,
+            clock: &*clock,
+        })?;
         readiness.is_started();
+        tell_roles(settings.roles.list(), stores.roles.tell.clone(), kit.shutdown().token());
 
-        let queues: Vec<Arc<dyn JobQueue>> = Vec::new();
-        let pauses = QueuePauses::new(stores.decisions.clone(), queues.clone()).keep();
         let gauges = Gauges {
-            queues: queues.clone(),
             source_lag: tree.source_lag.clone(),
             transfer_lag: tree.transfer_lag.clone(),
             stash: stores.stash.clone(),
+            queues: queues.clone(),
             clock: clock.clone(),
             metrics: metrics.clone(),
         };
         let state = WebState {
-            queues,
+            queues: queues.iter().cloned().collect(),
             before_scrape: gauges.before_scrape(),
             ..web_state(&settings, &stores, &kit, clock, &metrics, &tree, readiness.clone())
         };
@@ -130,7 +147,7 @@ impl Service {
             in_flight_limit: settings.stop.in_flight,
             close: stores.close,
             tree,
-            pauses,
+            workers,
             web,
             pipeline,
             delivery,
@@ -146,15 +163,19 @@ impl Service {
     pub async fn stop(self) {
         self.readiness.is_stopping();
         self.readiness.close_intake();
+        // Beside the others: handlers may take as long as deliveries.
+        let workers = actix_rt::spawn(self.workers.stop(self.in_flight_limit));
         let steps = vec![
             StopStep::new("source", STOP_STEP, self.tree.end_source()),
             StopStep::new("delivery", self.in_flight_limit, self.tree.quiesce()),
             StopStep::new("commit", STOP_STEP, self.tree.end_transfer()),
+            StopStep::new("workers", self.in_flight_limit + STOP_STEP, async {
+                let _ = workers.await;
+            }),
             // Made when its turn comes: the call itself closes the port, and probes are to be answered until the end.
             StopStep::new("web", STOP_STEP * 2, async { self.web.stop(true).await }),
         ];
         self.kit.shutdown().run(steps).await;
-        drop(self.pauses);
         for status in self.kit.registry().list() {
             if let Some(cell) = self.kit.registry().get(status.kind, &status.id) {
                 cell.stop();
@@ -218,6 +239,55 @@ fn keep_house(housekeeping: Ask<i64, StoreResult<u64>>, clock: Arc<dyn Clock>, s
     });
 }
 
+/// Says again and again what this process does, so that others know what nobody does.
+fn tell_roles(roles: Vec<Role>, tell: Ask<Vec<&'static str>, ()>, stop: CancellationToken) {
+    let roles: Vec<_> = roles.into_iter().map(Role::as_str).collect();
+    log::info!("roles={}", roles.join(","));
+    actix_rt::spawn(stop.run_until_cancelled_owned(async move {
+        loop {
+            tell(roles.clone()).await;
+            tokio::time::sleep(TELL_ROLES_EVERY).await;
+        }
+    }));
+}
+
+/// Those that neither this process has, whatever the others hear of it, nor another.
+fn unattended_roles(
+    ours: Roles,
+    held: Ask<(), Result<Vec<&'static str>, String>>,
+) -> Ask<(), Option<Vec<&'static str>>> {
+    Arc::new(move |()| {
+        let (ours, held) = (ours.clone(), held.clone());
+        Box::pin(async move {
+            let held = held(()).await.ok()?;
+            let others = Role::ALL.into_iter().filter(|role| !ours.has(*role)).map(Role::as_str);
+            Some(others.filter(|role| !held.contains(role)).collect())
+        })
+    })
+}
+
+fn upkeep(
+    settings: &Settings,
+    stores: &Stores,
+    tree: &ActorTree,
+    metrics: &Metrics,
+    clock: Arc<dyn Clock>,
+) -> Upkeep {
+    let config_cache = tree.config_cache.clone();
+    Upkeep {
+        stash: stores.stash.clone(),
+        stash_ttl: settings.stash.ttl,
+        reload_configs: Arc::new(move || {
+            let config_cache = config_cache.clone();
+            Box::pin(async move {
+                let gone = |err: MailboxError| StoreError::Unavailable(format!("config cache: {err}"));
+                config_cache.send(Reload).await.map_err(gone)?
+            })
+        }),
+        exclusive: Exclusive { locks: stores.locks.clone(), clock, metrics: metrics.clone() },
+    }
+}
+
 fn web_state(
     settings: &Settings,
     stores: &Stores,
@@ -232,6 +302,9 @@ fn web_state(
     let table = tree.table.clone();
     WebState {
         mode: settings.mode.as_str(),
+        roles: settings.roles.list().into_iter().map(Role::as_str).collect(),
+        unattended_roles: unattended_roles(settings.roles.clone(), stores.roles.held.clone()),
+        serves_api: settings.roles.has(Role::Web),
         source_prefix: settings.source.prefix.as_str().into(),
         admin_token: settings.api.admin_token.clone(),
         configs: stores.configs.clone(),

@@ -31,8 +31,12 @@ pub struct Metrics {
     /// Payloads that went into the stash, by `reason`: failed, behind (an older one waits), spilled (queue full),
     /// slow (insurance), disabled, config_invalid, owner_blocked, actor_failed (its delivery actor broke too often).
     pub stashed: IntCounterVec,
+    /// Rows that a newer one of their document stood for: not sent (`coalesce`).
+    pub coalesced: IntCounter,
     /// Payloads that the stash will never take: each is a dead letter of the log.
     pub stash_refused: IntCounter,
+    /// Rows of the stash that were given up long ago and removed.
+    pub stash_purged: IntCounter,
     /// Rows of the stash, by `state`.
     pub stash_rows: IntGaugeVec,
     /// Age of the oldest change that waits in the stash, by its `ts_ms`, in seconds; 0 when none does.
@@ -48,14 +52,14 @@ pub struct Metrics {
     /// Attempts at jobs, by `queue`, `job` and `outcome`: completed, later (goes on), retried, failed (given up), blocked (its owner is),
     /// unknown (another version's job), lost (its lock was).
     pub jobs: IntCounterVec,
-    /// Jobs in a queue, by `queue` and `state`.
-    pub queue_jobs: IntGaugeVec,
-    /// For how long the oldest job that could run has not, by `queue`, in seconds; 0 when there is none.
-    pub queue_oldest_waiting_seconds: GaugeVec,
     /// 1 while a queue is paused, by `queue`.
     pub queue_paused: IntGaugeVec,
     /// From the start of an attempt at a job to its end, in seconds, by `queue`.
     pub job_seconds: HistogramVec,
+    /// Jobs, by `queue` and `state`: active, waiting, prioritized, delayed, completed, failed.
+    pub queue_jobs: IntGaugeVec,
+    /// For how long the oldest job that could run has not, in seconds, by `queue`; 0 when none waits.
+    pub queue_oldest_waiting_seconds: GaugeVec,
     /// Work that one replica does at a time, by `key` and `outcome`: ran, skipped (another did it), lost (its lease was).
     pub exclusive_runs: IntCounterVec,
     /// Owners whose work is not done.
@@ -112,21 +116,21 @@ impl Metrics {
         )
         .unwrap();
         registry.register(Box::new(job_seconds.clone())).unwrap();
+        let queue_oldest_waiting_seconds = GaugeVec::new(
+            Opts::new(
+                "dispatcher_queue_oldest_waiting_seconds",
+                "For how long the oldest job that could run has not; 0 when none waits",
+            ),
+            &["queue"],
+        )
+        .unwrap();
+        registry.register(Box::new(queue_oldest_waiting_seconds.clone())).unwrap();
         let oldest_waiting_seconds = Gauge::new(
             "dispatcher_oldest_waiting_seconds",
             "Age of the oldest change that waits in the stash; 0 when none does",
         )
         .unwrap();
         registry.register(Box::new(oldest_waiting_seconds.clone())).unwrap();
-        let queue_oldest_waiting_seconds = GaugeVec::new(
-            Opts::new(
-                "dispatcher_queue_oldest_waiting_seconds",
-                "For how long the oldest job that could run has not; 0 when there is none",
-            ),
-            &["queue"],
-        )
-        .unwrap();
-        registry.register(Box::new(queue_oldest_waiting_seconds.clone())).unwrap();
         Self {
             events: counters("events_total", "Source records read", &["kind"]),
             routed: counter("routed_total", "Transfers written: pairs of change and client"),
@@ -148,7 +152,12 @@ impl Metrics {
             queued: gauge("queued", "Transfers in memory that wait for their turn"),
             queued_bytes: gauge("queued_bytes", "Bytes of the transfers in memory"),
             stashed: counters("stashed_total", "Payloads that went into the stash", &["reason"]),
+            coalesced: counter("coalesced_total", "Rows that a newer one of their document stood for"),
             stash_refused: counter("stash_refused_total", "Payloads that the stash will never take"),
+            stash_purged: counter(
+                "stash_purged_total",
+                "Rows of the stash that were given up long ago and removed",
+            ),
             stash_rows: gauges("stash_rows", "Rows of the stash", &["state"]),
             oldest_waiting_seconds,
             lag: gauges("lag", "Records that are not committed", &["stream"]),
@@ -156,10 +165,10 @@ impl Metrics {
             restarts: counters("actor_restarts_total", "Restarts of actors", &["kind"]),
             store_errors: counters("store_errors_total", "Errors of stores that were retried", &["store"]),
             jobs: counters("jobs_total", "Attempts at jobs", &["queue", "job", "outcome"]),
-            queue_jobs: gauges("queue_jobs", "Jobs in a queue", &["queue", "state"]),
-            queue_oldest_waiting_seconds,
             queue_paused: gauges("queue_paused", "1 while a queue is paused", &["queue"]),
             job_seconds,
+            queue_jobs: gauges("queue_jobs", "Jobs in the queues", &["queue", "state"]),
+            queue_oldest_waiting_seconds,
             exclusive_runs: counters(
                 "exclusive_runs_total",
                 "Work that one replica does at a time",

@@ -2,6 +2,7 @@
 
 mod table;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,6 +35,8 @@ pub struct ConfigCacheActor {
     changes: Recipient<ConfigChanged>,
     clock: Arc<dyn Clock>,
     metrics: Metrics,
+    /// What cannot be read: said once.
+    said_away: HashSet<&'static str>,
 }
 
 impl ConfigCacheActor {
@@ -47,7 +50,7 @@ impl ConfigCacheActor {
         clock: Arc<dyn Clock>,
         metrics: Metrics,
     ) -> Self {
-        Self { cell, store, decisions, table, changes, clock, metrics }
+        Self { cell, store, decisions, table, changes, clock, metrics, said_away: HashSet::new() }
     }
 
     /// Puts what was read of these clients into the table, and tells which are others now. `asked`: `None`: all were read.
@@ -72,10 +75,11 @@ impl ConfigCacheActor {
         }
     }
 
-    fn take_block_list(&self, read: StoreResult<Vec<Decision>>) -> StoreResult<()> {
+    fn take_block_list(&mut self, read: StoreResult<Vec<Decision>>) -> StoreResult<()> {
         match read {
             Ok(decisions) => {
                 self.block(decisions);
+                self.was_read("decisions");
                 Ok(())
             }
             Err(err) => {
@@ -85,9 +89,17 @@ impl ConfigCacheActor {
         }
     }
 
-    fn not_read(&self, store: &'static str, err: &StoreError) {
-        self.metrics.store_errors.with_label_values(&[store]).inc();
-        log::warn!("{store} were not read again, the ones in memory stay err={err}");
+    fn not_read(&mut self, what: &'static str, err: &StoreError) {
+        self.metrics.store_errors.with_label_values(&[what]).inc();
+        if self.said_away.insert(what) {
+            log::warn!("{what} were not read again, the ones in memory stay err={err}");
+        }
+    }
+
+    fn was_read(&mut self, what: &'static str) {
+        if self.said_away.remove(what) {
+            log::info!("{what} are read again");
+        }
     }
 
     /// Reads again what other replicas say has changed, for ever.
@@ -165,6 +177,7 @@ impl Handler<Reload> for ConfigCacheActor {
             let configs = match configs {
                 Ok(configs) => {
                     actor.replace(None, configs, read_at_ms);
+                    actor.was_read("configs");
                     Ok(())
                 }
                 Err(err) => {

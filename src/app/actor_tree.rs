@@ -17,13 +17,13 @@ use crate::actors::ingest::{KafkaIngestActor, LagProbe, Stage};
 use crate::actors::stash::StashActor;
 use crate::actors::windows::Windows;
 use crate::domain::change_event::SourceNames;
-use crate::domain::retry::RetrySchedule;
+use crate::domain::retry::{CanarySchedule, Pacing, RetrySchedule};
 use crate::metrics::Metrics;
 use crate::ports::clock::Clock;
 use crate::ports::event_log::BatchLimits;
 use crate::ports::webhook_sender::WebhookSenders;
 use crate::runtime::{Arbiters, ByteBudget, Cell, Kit, Life, Shutdown, supervise};
-use crate::settings::Settings;
+use crate::settings::{Role, Settings};
 use crate::web::Startup;
 
 /// How much ingest reads at once.
@@ -53,8 +53,9 @@ pub(super) struct ActorTree {
     pub(super) source_lag: LagProbe,
     pub(super) transfer_lag: LagProbe,
     fleet: Addr<DeliveryFleetActor>,
-    source: Running,
-    transfer: Running,
+    /// What the roles of this process leave out.
+    source: Option<Running>,
+    transfer: Option<Running>,
     stop_reading: CancellationToken,
 }
 
@@ -99,7 +100,7 @@ impl ActorTree {
         fleet.addr.do_send(Introduce(config_cache.addr.clone()));
 
         // Without the configs everybody would be unknown, and what waits for them dead; without the block list nobody blocked.
-        until_there("configs", startup, async || match config_cache.addr.send(Reload).await {
+        until_there(stores.configs_in, startup, async || match config_cache.addr.send(Reload).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(err)) => Err(NotOpen::Away(err.to_string())),
             Err(err) => Err(NotOpen::Wrong(err.into())),
@@ -109,37 +110,44 @@ impl ActorTree {
 
         let (source_lag, transfer_lag) = (LagProbe::default(), LagProbe::default());
         let stop_reading = CancellationToken::new();
-        let transfer = Running::start(kit, &arbiter, |stop| TransferStage {
-            log: stores.log.clone(),
-            group: settings.source.transfer_group(),
-            limits: BATCH,
-            stash: stores.stash.clone(),
-            states: stores.states.clone(),
-            windows,
-            unsettled_per_partition: settings.delivery.unsettled_per_partition,
-            fleet: fleet.addr.clone(),
-            metrics: metrics.clone(),
-            lag: transfer_lag.clone(),
-            stop_reading: stop_reading.clone(),
-            stop,
-        });
-        let source = Running::start(kit, &arbiter, |stop| SourceStage {
-            log: stores.log.clone(),
-            group: settings.source.group.clone(),
-            limits: BATCH,
-            names: source_names(settings),
-            mongo_prefix: settings.mongo.prefix.as_str().into(),
-            revoke: settings.routing.revoke,
-            blocked: settings.guard.blocked,
-            configs: stores.configs.clone(),
-            table: table.clone(),
-            config_cache: config_cache.addr.clone(),
-            clock,
-            metrics: metrics.clone(),
-            lag: source_lag.clone(),
-            stop,
-        });
-        for cell in [&stash.cell, &fleet.cell, &config_cache.cell, &transfer.cell, &source.cell] {
+        let transfer = || {
+            Running::start(kit, &arbiter, |stop| TransferStage {
+                log: stores.log.clone(),
+                group: settings.source.transfer_group(),
+                limits: BATCH,
+                stash: stores.stash.clone(),
+                states: stores.states.clone(),
+                windows,
+                unsettled_per_partition: settings.delivery.unsettled_per_partition,
+                fleet: fleet.addr.clone(),
+                metrics: metrics.clone(),
+                lag: transfer_lag.clone(),
+                stop_reading: stop_reading.clone(),
+                stop,
+            })
+        };
+        let transfer = settings.roles.has(Role::Transfer).then(transfer);
+        let source = || {
+            Running::start(kit, &arbiter, |stop| SourceStage {
+                log: stores.log.clone(),
+                group: settings.source.group.clone(),
+                limits: BATCH,
+                names: source_names(settings),
+                mongo_prefix: settings.mongo.prefix.as_str().into(),
+                revoke: settings.routing.revoke,
+                blocked: settings.guard.blocked,
+                configs: stores.configs.clone(),
+                table: table.clone(),
+                config_cache: config_cache.addr.clone(),
+                clock,
+                metrics: metrics.clone(),
+                lag: source_lag.clone(),
+                stop,
+            })
+        };
+        let source = settings.roles.has(Role::Ingest).then(source);
+        let stages = [&transfer, &source].into_iter().flatten().map(|running| &running.cell);
+        for cell in [&stash.cell, &fleet.cell, &config_cache.cell].into_iter().chain(stages) {
             end_process_if_it_fails(cell.clone(), kit.shutdown().clone());
         }
         Ok(Self {
@@ -156,7 +164,9 @@ impl ActorTree {
 
     /// No more change events are read. Ready when what was read is written.
     pub(super) async fn end_source(&self) {
-        self.source.end().await;
+        if let Some(source) = &self.source {
+            source.end().await;
+        }
     }
 
     /// No more requests are started. Ready when none is on the wire.
@@ -169,7 +179,9 @@ impl ActorTree {
 
     /// Commits what is settled.
     pub(super) async fn end_transfer(&self) {
-        self.transfer.end().await;
+        if let Some(transfer) = &self.transfer {
+            transfer.end().await;
+        }
     }
 }
 
@@ -208,6 +220,15 @@ fn delivery_limits(settings: &Settings) -> DeliveryLimits {
             factor: settings.retry.factor,
             cap: settings.retry.cap,
             jitter: settings.retry.jitter,
+        },
+        pacing: Pacing {
+            canary: CanarySchedule {
+                first: settings.retry.base,
+                every: settings.canary.every,
+                cap: settings.canary.cap,
+                jitter: settings.retry.jitter,
+            },
+            give_up: settings.retry.ttl,
         },
         payload_attempts: settings.retry.payload_attempts,
     }

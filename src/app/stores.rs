@@ -14,10 +14,30 @@ use crate::ports::client_states::ClientStates;
 use crate::ports::clock::Clock;
 use crate::ports::decisions::Decisions;
 use crate::ports::event_log::EventLog;
+use crate::ports::job_queue::JobQueues;
+use crate::ports::locks::Locks;
 use crate::ports::stash::Stash;
 use crate::ports::{BoxFuture, StoreResult};
-use crate::settings::{Mode, Settings};
+use crate::settings::{Mode, Role, Settings};
 use crate::web::{Ask, Startup, StoreProbe};
+
+/// Where replicas tell each other which roles they have.
+pub(super) struct RoleBoard {
+    /// Says for a while that somebody has these.
+    pub(super) tell: Ask<Vec<&'static str>, ()>,
+    /// Those that somebody has.
+    pub(super) held: Ask<(), Result<Vec<&'static str>, String>>,
+}
+
+impl RoleBoard {
+    /// Where there are no others.
+    fn of_one_process() -> Self {
+        Self {
+            tell: Arc::new(|_| Box::pin(async {})),
+            held: Arc::new(|()| Box::pin(async { Ok(Role::ALL.map(Role::as_str).to_vec()) })),
+        }
+    }
+}
 
 /// What the service works on.
 pub(super) struct Stores {
@@ -26,6 +46,12 @@ pub(super) struct Stores {
     pub(super) states: Arc<dyn ClientStates>,
     pub(super) configs: Arc<dyn ClientConfigs>,
     pub(super) decisions: Arc<dyn Decisions>,
+    pub(super) locks: Arc<dyn Locks>,
+    pub(super) queues: Arc<dyn JobQueues>,
+    /// Who does what.
+    pub(super) roles: RoleBoard,
+    /// The name on `/status` of the store that has the configs.
+    pub(super) configs_in: &'static str,
     /// Each of them, for `/status`.
     pub(super) probes: Vec<StoreProbe>,
     /// Removes what is older than its retention, as of this time (milliseconds since 1970). Returns how many records went.

@@ -20,6 +20,16 @@ impl Settings {
         require((1..=1024).contains(&self.transfer.partitions), "transfer.partitions", "must be 1 to 1024")?;
         within("transfer.retention", self.transfer.retention, MINUTE, 3650 * DAY)?;
 
+        for (queue, concurrency) in &self.workers {
+            require((1..=1000).contains(concurrency), &format!("workers.{queue}"), "must be 1 to 1000")?;
+        }
+        within("stash.ttl", self.stash.ttl, MINUTE, 3650 * DAY)?;
+        require(
+            self.mode == Mode::Cluster || self.roles.are_all(),
+            "roles",
+            "embedded mode has one process, which does everything: leave it out, or name all of them",
+        )?;
+
         let delivery = &self.delivery;
         let positive = "must be at least 1";
         require(delivery.client_records >= 1, "delivery.client_records", positive)?;
@@ -46,6 +56,10 @@ impl Settings {
         within("retry.cap", retry.cap, Duration::from_millis(1), DAY)?;
         require((1.0..=10.0).contains(&retry.factor), "retry.factor", "must be 1 to 10")?;
         require((0.0..=0.9).contains(&retry.jitter), "retry.jitter", "must be 0 to 0.9")?;
+        within("retry.ttl", retry.ttl, Duration::from_secs(1), 365 * DAY)?;
+        within("canary.every", self.canary.every, Duration::from_millis(1), DAY)?;
+        require(self.canary.cap >= self.canary.every, "canary.cap", "must not be below canary.every")?;
+        within("canary.cap", self.canary.cap, Duration::from_millis(1), DAY)?;
         require(retry.payload_attempts >= 1, "retry.payload_attempts", positive)?;
 
         within("stop.in_flight", self.stop.in_flight, Duration::ZERO, 10 * MINUTE)?;

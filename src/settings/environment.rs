@@ -30,6 +30,7 @@ const ADMIN_TOKEN: Variable = secret("DISPATCHER_ADMIN_TOKEN", "api.admin_token"
 /// Each variable stands beside its key in `config/default.toml` too.
 pub(super) const VARIABLES: &[Variable] = &[
     plain("DISPATCHER_MODE", "mode"),
+    plain("DISPATCHER_ROLES", "roles"),
     plain("DISPATCHER_DATA_DIR", "data_dir"),
     plain("DISPATCHER_API_HOST", "api.host"),
     plain("DISPATCHER_API_PORT", "api.port"),
@@ -64,8 +65,15 @@ pub(super) const VARIABLES: &[Variable] = &[
     plain("POSTGRES_USER", "postgres.user"),
     secret("POSTGRES_PASSWORD", "postgres.password"),
     plain("POSTGRES_CA_FILE", "postgres.ca_file"),
+    plain("DISPATCHER_QUEUE_PREFIX", "queue.prefix"),
+    plain("DISPATCHER_WORKER_CONCURRENCY", "workers.dispatcher"),
+    plain("DISPATCHER_SCHEDULE_WORKER_CONCURRENCY", "workers.dispatcher-schedule"),
+    plain("DISPATCHER_HEAVY_WORKER_CONCURRENCY", "workers.dispatcher-heavy"),
+    plain("CLEANER_STASH_LOGS_TTL", "stash.ttl"),
     plain("DISPATCHER_GUARD_BLOCKED", "guard.blocked"),
     plain("DISPATCHER_RETRY_BASE", "retry.base"),
+    plain("DISPATCHER_RETRY_TTL", "retry.ttl"),
+    plain("DISPATCHER_CANARY_INTERVAL", "canary.every"),
     plain("DISPATCHER_EGRESS_ALLOW", "egress.allow"),
     plain("DISPATCHER_TLS_CA_FILE", "tls.ca_file"),
     plain("DISPATCHER_STOP_IN_FLIGHT", "stop.in_flight"),
@@ -77,13 +85,7 @@ pub(super) const CLUSTER_VARIABLES: &[&str] = &["KAFKA_HOST", "KAFKA_BROKERS"];
 
 /// Settings of the platform that this version has no use for: who sets one is told.
 const UNUSED_VARIABLES: &[&str] = &[
-    "CLEANER_STASH_LOGS_TTL",
-    "DISPATCHER_CANARY_INTERVAL",
     "DISPATCHER_EVENTS_TOPIC",
-    "DISPATCHER_HEAVY_WORKER_CONCURRENCY",
-    "DISPATCHER_RETRY_TTL",
-    "DISPATCHER_SCHEDULE_WORKER_CONCURRENCY",
-    "DISPATCHER_WORKER_CONCURRENCY",
     "OTLP_HOST",
     "OTLP_PORT",
 ];

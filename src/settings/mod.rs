@@ -6,6 +6,7 @@ mod environment;
 mod error;
 mod kafka_options;
 mod load;
+mod roles;
 #[cfg(feature = "cluster")]
 mod stores;
 mod values;
@@ -15,6 +16,7 @@ mod cluster_tests;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -25,6 +27,7 @@ pub use cluster::{Kafka, Mongo, Postgres, Queue, Redis, SslMode};
 pub use environment::{Environment, admin_token, unused};
 pub use error::SettingsError;
 pub use load::Sources;
+pub use roles::{Role, Roles};
 
 use crate::backends::http::EgressRule;
 use crate::domain::config::Secret;
@@ -36,6 +39,8 @@ use crate::domain::guard::WhenBlocked;
 pub struct Settings {
     /// Which stores are used.
     pub mode: Mode,
+    /// What this process does.
+    pub roles: Roles,
     /// Where embedded mode keeps its file.
     pub data_dir: PathBuf,
     /// The HTTP API.
@@ -52,6 +57,10 @@ pub struct Settings {
     pub postgres: Postgres,
     /// The queues.
     pub queue: Queue,
+    /// How many jobs of each queue run at once in this process, by the queue's name.
+    pub workers: BTreeMap<String, u32>,
+    /// What could not be delivered.
+    pub stash: Stash,
     /// Who gets what.
     pub routing: Routing,
     /// Blocked owners.
@@ -62,6 +71,8 @@ pub struct Settings {
     pub delivery: Delivery,
     /// When a failed delivery is tried again.
     pub retry: Retry,
+    /// When a webhook that fails is tried again.
+    pub canary: Canary,
     /// Where webhooks may point to.
     pub egress: Egress,
     /// TLS to webhooks.
@@ -76,7 +87,7 @@ pub struct Settings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// One SQLite file.
+    /// Two SQLite files.
     Embedded,
     /// Kafka, MongoDB, PostgreSQL, Redis.
     Cluster,
@@ -199,6 +210,18 @@ pub struct Delivery {
     pub answer_bytes: usize,
 }
 
+/// When a webhook that fails is tried again.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Canary {
+    /// The distance while the outage is young.
+    #[serde(deserialize_with = "values::duration")]
+    pub every: Duration,
+    /// The longest distance.
+    #[serde(deserialize_with = "values::duration")]
+    pub cap: Duration,
+}
+
 /// When a failed delivery is tried again.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -215,6 +238,18 @@ pub struct Retry {
     pub jitter: f64,
     /// Failures of the payload class before a payload is dead.
     pub payload_attempts: u32,
+    /// How long a webhook may be without a success before it is switched off.
+    #[serde(deserialize_with = "values::duration")]
+    pub ttl: Duration,
+}
+
+/// What could not be delivered.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stash {
+    /// How long payloads that were given up are kept.
+    #[serde(deserialize_with = "values::duration")]
+    pub ttl: Duration,
 }
 
 /// Where webhooks may point to.

@@ -11,6 +11,7 @@
 //! | [`pauses`] | pauses of queues, which outlive what Redis holds |
 //! | [`exclusive`] | work that one replica does at a time |
 //! | [`queues`] | the queues and jobs of this service |
+//! | [`upkeep`] | its handler of what the clock starts |
 
 pub mod exclusive;
 pub mod handler;
@@ -23,6 +24,7 @@ pub mod queue_set;
 pub mod queues;
 mod running;
 pub mod schedules;
+pub mod upkeep;
 pub mod worker;
 
 pub use self::exclusive::{Exclusive, Fence, Run};

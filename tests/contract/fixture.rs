@@ -1,5 +1,6 @@
 //! What all contracts start from: a backend that opens fresh stores, closes them, and opens them again.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,8 +16,11 @@ use dispatcher::ports::client_states::ClientStates;
 use dispatcher::ports::clock::SystemClock;
 use dispatcher::ports::decisions::Decisions;
 use dispatcher::ports::event_log::{BatchLimits, EventLog};
+use dispatcher::ports::job_queue::JobQueues;
 use dispatcher::ports::locks::Locks;
 use dispatcher::ports::stash::Stash;
+
+use crate::job_queue::QueueBackend;
 
 /// The stores of a backend, open.
 pub(crate) struct Stores {
@@ -60,15 +64,7 @@ impl EmbeddedBackend {
 impl Backend for EmbeddedBackend {
     fn open(&self) -> BoxFuture<'_, Stores> {
         Box::pin(async {
-            let embedded = Embedded::open(EmbeddedOptions {
-                data_dir: self.folder.path().to_owned(),
-                partitions: 12,
-                retention: Duration::from_secs(7 * 24 * 3600),
-                tail: BatchLimits { records: 4096, bytes: 16 << 20 },
-                clock: Arc::new(SystemClock),
-            })
-            .await
-            .unwrap();
+            let embedded = open_embedded(self.folder.path()).await;
             Stores {
                 log: embedded.log(),
                 stash: embedded.stash(),
@@ -79,6 +75,36 @@ impl Backend for EmbeddedBackend {
                 close: Box::pin(async move { embedded.close().await }),
             }
         })
+    }
+}
+
+async fn open_embedded(folder: &Path) -> Embedded {
+    let options = EmbeddedOptions {
+        data_dir: folder.to_owned(),
+        partitions: 12,
+        retention: Duration::from_secs(7 * 24 * 3600),
+        tail: BatchLimits { records: 4096, bytes: 16 << 20 },
+        clock: Arc::new(SystemClock),
+    };
+    Embedded::open(options).await.unwrap()
+}
+
+/// The queues in a file.
+pub(crate) struct SqliteQueues {
+    embedded: Embedded,
+    _folder: tempfile::TempDir,
+}
+
+impl SqliteQueues {
+    pub(crate) async fn open() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        Self { embedded: open_embedded(folder.path()).await, _folder: folder }
+    }
+}
+
+impl QueueBackend for SqliteQueues {
+    fn open(&self) -> Arc<dyn JobQueues> {
+        self.embedded.queues()
     }
 }
 
@@ -117,7 +143,6 @@ pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// Whether this waits, now that all that could end it is known.
-#[cfg(feature = "cluster")]
 pub(crate) async fn waits<T>(future: impl Future<Output = T>) -> bool {
     tokio::time::timeout(Duration::from_millis(50), future).await.is_err()
 }
@@ -135,8 +160,8 @@ impl BullMqBackend {
 }
 
 #[cfg(feature = "cluster")]
-impl crate::job_queue::QueueBackend for BullMqBackend {
-    fn open(&self) -> Arc<dyn dispatcher::ports::job_queue::JobQueues> {
+impl QueueBackend for BullMqBackend {
+    fn open(&self) -> Arc<dyn JobQueues> {
         use dispatcher::backends::bullmq::{BullMq, BullMqOptions};
         let url = dispatcher::domain::config::Secret::new(crate::services::redis().url());
         Arc::new(BullMq::new(BullMqOptions::new(url, &self.prefix, Arc::new(SystemClock))))

@@ -10,7 +10,6 @@ mod decision_copies;
 mod decisions;
 mod event_log;
 mod fixture;
-#[cfg(feature = "cluster")]
 mod job_queue;
 #[cfg(feature = "cluster")]
 mod kafka;
@@ -90,8 +89,10 @@ mod embedded {
             a_failure_counts_and_frees,
             a_claim_stays_when_the_row_is_stashed_again,
             a_delivery_supersedes_older_dead_rows_of_its_document,
+            a_row_goes_in_place_of_its_documents_older_ones,
             a_dead_row_is_not_drained,
             burying_leaves_nothing_pending,
+            only_what_is_old_and_not_needed_is_purged,
             a_backlog_is_counted,
             the_next_attempt_is_the_earliest_that_is_set,
             a_held_document_is_left_out,
@@ -125,6 +126,42 @@ mod embedded {
     );
 }
 
+mod queues_in_a_file {
+    use crate::fixture::SqliteQueues;
+
+    contract!(
+        SqliteQueues::open().await,
+        job_queue: [
+            an_id_that_is_there_adds_nothing,
+            a_job_comes_back_as_it_was_added,
+            jobs_run_in_their_order,
+            a_delayed_job_waits_until_it_is_due,
+            concurrency_is_kept,
+            a_failed_attempt_is_tried_again_with_its_reason,
+            the_last_attempt_gives_up,
+            going_on_later_counts_no_attempt,
+            a_dedup_queue_keeps_the_id,
+            a_redrivable_queue_frees_the_id,
+            promote_acts_on_delayed_jobs,
+            retry_acts_on_failed_jobs,
+            remove_acts_on_all_but_active_jobs,
+            all_are_promoted_or_retried,
+            clean_removes_by_state_and_age,
+            a_paused_queue_gives_nothing_away,
+            a_running_job_can_speak,
+            a_stop_waits_for_what_runs,
+            what_outlasts_a_stop_is_taken_by_another,
+            an_idle_worker_stops_at_once,
+            workers_share_a_queue,
+            the_oldest_waiting_job_is_known,
+            a_schedule_makes_jobs,
+            schedules_are_listed_changed_and_removed,
+            a_schedule_that_is_put_again_is_left_alone,
+            the_next_job_of_a_schedule_is_not_removed_alone,
+        ],
+    );
+}
+
 #[cfg(feature = "cluster")]
 mod on_postgres {
     use crate::postgres::PostgresBackend;
@@ -147,8 +184,10 @@ mod on_postgres {
             a_failure_counts_and_frees,
             a_claim_stays_when_the_row_is_stashed_again,
             a_delivery_supersedes_older_dead_rows_of_its_document,
+            a_row_goes_in_place_of_its_documents_older_ones,
             a_dead_row_is_not_drained,
             burying_leaves_nothing_pending,
+            only_what_is_old_and_not_needed_is_purged,
             a_backlog_is_counted,
             the_next_attempt_is_the_earliest_that_is_set,
             a_held_document_is_left_out,

@@ -1,6 +1,7 @@
 //! The contract of the stash. Clients here live on partition 3.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use dispatcher::domain::delivery::FailureClass;
@@ -332,6 +333,24 @@ pub(crate) async fn a_delivery_supersedes_older_dead_rows_of_its_document(backen
     assert_eq!(owned.backlog().await.dead, 1);
 }
 
+pub(crate) async fn a_row_goes_in_place_of_its_documents_older_ones(backend: &impl Backend) {
+    let owned = Owned::open(backend).await;
+    let changes = [("d", 5), ("d", 6), ("e", 7), ("d", 8), ("d", 9)]
+        .map(|(document, offset)| owned.change(document, offset));
+    let earlier = transfer(owned.incarnation - 1, "a", "d", 900);
+    owned.write(changes.iter().chain([&earlier]).map(waiting).collect()).await;
+    owned.write(vec![dead(&changes[1])]).await;
+    owned.commit(10).await;
+    owned.write(vec![StashWrite::Coalesced { transfer: changes[3].clone() }]).await;
+    assert_eq!(
+        owned.offsets().await,
+        [7, 8, 9],
+        "it stays itself, and what is newer, or of another document"
+    );
+    let backlog = owned.backlog().await;
+    assert_eq!((backlog.pending, backlog.dead), (3, 1), "the dead letter stays, too");
+}
+
 pub(crate) async fn a_dead_row_is_not_drained(backend: &impl Backend) {
     let owned = Owned::open(backend).await;
     let (first, second) = (owned.change("d", 5), owned.change("d", 6));
@@ -359,6 +378,25 @@ pub(crate) async fn burying_leaves_nothing_pending(backend: &impl Backend) {
     assert_eq!(owned.stash().bury(&client("a"), owned.owner, "client_gone").await.unwrap(), 0);
     assert_eq!(owned.backlog().await, Backlog { dead: 5, ..Backlog::default() });
     assert_eq!(owned.stash().backlog(&client("b")).await.unwrap().pending, 1);
+}
+
+pub(crate) async fn only_what_is_old_and_not_needed_is_purged(backend: &impl Backend) {
+    let owned = Owned::open(backend).await;
+    let changes: Vec<_> = (1..5).map(|offset| owned.change("d", offset)).collect();
+    let other = owned.change("e", 5);
+    owned.write(changes.iter().chain([&other]).map(waiting).collect()).await;
+    // 1 to 3: superseded; 5: dead.
+    owned.write(changes[..3].iter().chain([&other]).map(dead).collect()).await;
+    owned.write(vec![delivered(&changes[3])]).await;
+    let pending = owned.change("f", 6);
+    owned.write(vec![failed(&pending, 0)]).await;
+    let purge = async |older_than, limit| owned.stash().purge(older_than, limit).await.unwrap();
+    assert_eq!(purge(Duration::from_secs(3600), ALL).await, 0, "it is young");
+    assert_eq!(purge(Duration::ZERO, 3).await, 3);
+    assert_eq!(purge(Duration::ZERO, ALL).await, 1);
+    assert_eq!(purge(Duration::ZERO, ALL).await, 0);
+    let backlog = owned.backlog().await;
+    assert_eq!((backlog.pending, backlog.dead), (1, 0));
 }
 
 pub(crate) async fn a_backlog_is_counted(backend: &impl Backend) {

@@ -80,6 +80,9 @@ async fn a_service_that_runs_is_no_fault() {
 mod cluster {
     use std::time::{Duration, Instant};
 
+    use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions};
+    use rdkafka::client::DefaultClientContext;
+
     use super::*;
     use crate::kit::cluster::Cluster;
     use crate::kit::service::free_port;
@@ -118,6 +121,31 @@ mod cluster {
             assert!(said("transfer topic").contains("will be made"), "{findings:#?}");
             assert!(said("schema").contains("will be made"), "{findings:#?}");
         }
+    }
+
+    #[actix_web::test]
+    async fn the_partitions_of_the_transfer_log_are_compared_with_what_the_service_remembers() {
+        let cluster = Cluster::shared("partitions").env("DISPATCHER_API_PORT", "0");
+        drop(cluster.replica().env("DISPATCHER_API_PORT", &free_port().to_string()).start().await);
+        let config = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(config.path(), "[transfer]\npartitions = 5\n").unwrap();
+        let config = config.path().display().to_string();
+        let partitions = |arguments: &[&str]| {
+            let output = check(&cluster.environment(), arguments);
+            (output.status.code(), outcome(&findings(&output), "transfer log", "partitions"))
+        };
+
+        assert_eq!(partitions(&["--json"]), (Some(0), "ok".to_owned()));
+        assert_eq!(partitions(&["--json", "--config", &config]), (Some(0), "warning".to_owned()));
+
+        let admin: AdminClient<DefaultClientContext> = rdkafka::ClientConfig::new()
+            .set("bootstrap.servers", format!("{}:{}", cluster.kafka.host(), cluster.kafka.port()))
+            .create()
+            .unwrap();
+        let topic = cluster.transfer_topic();
+        let grown = admin.create_partitions(&[NewPartitions::new(&topic, 13)], &AdminOptions::new()).await;
+        assert!(matches!(grown.unwrap().as_slice(), [Ok(_)]));
+        assert_eq!(partitions(&["--json"]), (Some(1), "fault".to_owned()));
     }
 
     #[test]

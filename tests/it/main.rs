@@ -20,6 +20,8 @@ mod both_modes;
 mod bounds;
 mod check;
 mod cli;
+#[cfg(feature = "cluster")]
+mod cut_off;
 mod disk_full;
 mod fixtures;
 mod flow;
@@ -30,7 +32,12 @@ mod outage;
 mod outages;
 mod owners;
 mod panic;
+#[cfg(feature = "cluster")]
+mod passwords;
 mod readme;
+mod roles;
+#[cfg(feature = "cluster")]
+mod redis_emptied;
 #[cfg(feature = "cluster")]
 mod replicas;
 mod stop;

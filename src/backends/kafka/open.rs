@@ -16,6 +16,7 @@ use super::ingest::Destinations;
 use super::member::Member;
 use super::offsets::{self, Partition, Point};
 use super::options::{KafkaOptions, MAX_RECORD_BYTES, REQUEST_TIMEOUT, owned_option};
+use super::probe::reachable;
 use super::producer::Transactions;
 use super::topics::{Found, OurTopic, check, ensure};
 use super::watch::Watch;
@@ -42,6 +43,9 @@ impl KafkaEventLog {
         let admin: Arc<AdminClient<Watch>> =
             Arc::new(options.reader().create_with_context(watch.clone()).map_err(open_error)?);
         let worker = Arc::new(Worker::start("kafka-ask")?);
+        if let Err(why) = reachable(&options).await {
+            return Err(OpenError::Unavailable(why));
+        }
         let known = registry.find(&options.transfer_topic).await?;
         let partitions = known.as_ref().map_or(options.partitions.max(1), |known| known.partitions);
         let topic = OurTopic {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use dispatcher::domain::config::ClientId;
 use dispatcher::domain::delivery::FailureClass;
@@ -61,6 +62,8 @@ pub(crate) struct StashData {
     /// Every row that ever was.
     pub(crate) inserted: HashSet<EventId>,
     written: u64,
+    /// Those that a newer one stood for.
+    pub(crate) coalesced: HashSet<EventId>,
     /// Documents whose payloads it will never take.
     pub(crate) refuses: HashSet<DocumentHash>,
 }
@@ -123,6 +126,7 @@ impl StashData {
             match write {
                 StashWrite::Insert(row) => self.insert(row),
                 StashWrite::Delivered { transfer } => self.delivered(transfer),
+                StashWrite::Coalesced { transfer } => self.coalesced(transfer),
                 StashWrite::Failed { event_id, failure } => {
                     self.failed(&batch.client, event_id, failure, RowState::Pending);
                 }
@@ -174,6 +178,22 @@ impl StashData {
             {
                 row.state = RowState::Superseded;
             }
+        }
+    }
+
+    fn coalesced(&mut self, newest: &Transfer) {
+        let older = |row: &Row| {
+            row.transfer.client == newest.client
+                && row.transfer.document_hash == newest.document_hash
+                && row.state == RowState::Pending
+                && row.transfer.sequence < newest.sequence
+        };
+        let gone: Vec<_> =
+            self.rows.values().filter(|row| older(row)).map(|row| row.transfer.clone()).collect();
+        for transfer in gone {
+            self.places.remove(&(transfer.client.clone(), transfer.event_id.clone()));
+            self.rows.remove(&(transfer.client.clone(), transfer.sequence));
+            self.coalesced.insert(transfer.event_id.clone());
         }
     }
 
@@ -417,5 +437,10 @@ impl Stash for MemoryStash {
             };
             self.0.write(bury).await?
         })
+    }
+
+    /// No scenario is long enough for a row to be old.
+    fn purge(&self, _: Duration, _: usize) -> BoxFuture<'_, StoreResult<u64>> {
+        Box::pin(async { Ok(0) })
     }
 }

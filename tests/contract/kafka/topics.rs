@@ -9,7 +9,7 @@ use dispatcher::ports::StoreError;
 use dispatcher::ports::event_log::{BatchLimits, EventLog, IngestWork, NewRecord};
 use dispatcher::ports::log_registry::LogRegistry;
 use rdkafka::TopicPartitionList;
-use rdkafka::admin::AdminOptions;
+use rdkafka::admin::{AdminOptions, ResourceSpecifier};
 use rdkafka::topic_partition_list::Offset;
 
 use super::records::noise;
@@ -116,6 +116,23 @@ async fn a_topic_that_is_not_as_it_must_be_is_refused() {
     let topic = backend.options.dead_topic.clone();
     backend.create_topic(&topic, 3, &[]).await;
     assert_eq!(refused(&backend).await, OpenError::Partitions { topic, found: 3, expected: 1 });
+}
+
+#[tokio::test]
+async fn topics_that_we_make_take_the_largest_record() {
+    let backend = KafkaBackend::new();
+    let log = backend.replica().await.unwrap();
+    let source = backend.topic("made");
+    append(&log, &source, &["1"]).await;
+    let names = [&backend.options.transfer_topic, &backend.options.dead_topic, &source];
+    let asked = names.map(|name| ResourceSpecifier::Topic(name));
+    let answers = backend.admin().describe_configs(&asked, &AdminOptions::new()).await.unwrap();
+    assert_eq!(answers.len(), names.len());
+    for (name, answer) in names.into_iter().zip(answers) {
+        let answer = answer.unwrap();
+        let bytes = answer.get("max.message.bytes").and_then(|entry| entry.value.as_deref());
+        assert_eq!(bytes, Some("33554432"), "{name}");
+    }
 }
 
 #[tokio::test]

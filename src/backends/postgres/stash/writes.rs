@@ -1,5 +1,7 @@
 //! What the steps of a batch do to rows: each is one statement, its rows are arrays.
 
+use std::time::Duration;
+
 use diesel::sql_query;
 use diesel::sql_types::{Array, BigInt, Binary, Integer, Nullable, Text};
 use diesel_async::{AsyncPgConnection, RunQueryDsl as _};
@@ -39,6 +41,7 @@ pub(super) async fn run(connection: &mut AsyncPgConnection, step: &Step<'_>) -> 
             Ok(())
         }
         Step::Delivered(transfers) => delivered(connection, transfers).await,
+        Step::Coalesced(transfers) => coalesced(connection, transfers).await,
         Step::Failed(attempts, _) => failed(connection, attempts).await,
     }
 }
@@ -123,23 +126,41 @@ async fn delivered(connection: &mut AsyncPgConnection, transfers: &[&Transfer]) 
         FROM unnest($1, $2, $3, $4) AS sent (client, document_hash, incarnation, \"offset\")
         WHERE stash.client = sent.client AND stash.document_hash = sent.document_hash AND stash.state = 'dead'
         AND (stash.incarnation, stash.\"offset\") < (sent.incarnation, sent.\"offset\")";
-    fn column<'a, T>(transfers: &[&'a Transfer], value: impl Fn(&'a Transfer) -> T) -> Vec<T> {
-        transfers.iter().map(|transfer| value(transfer)).collect()
-    }
     let clients = column(transfers, |transfer| transfer.client.as_str().as_bytes());
     sql_query(DELETE)
         .bind::<Array<Binary>, _>(&clients)
         .bind::<Array<Binary>, _>(column(transfers, |transfer| transfer.event_id.as_str().as_bytes()))
         .execute(connection)
         .await?;
-    sql_query(SUPERSEDE)
-        .bind::<Array<Binary>, _>(&clients)
+    with_older_rows(connection, SUPERSEDE, transfers).await
+}
+
+/// Older rows of the document that wait: a newer change went in their place.
+async fn coalesced(connection: &mut AsyncPgConnection, transfers: &[&Transfer]) -> JobResult<()> {
+    const DELETE: &str = "DELETE FROM stash
+        USING unnest($1, $2, $3, $4) AS sent (client, document_hash, incarnation, \"offset\")
+        WHERE stash.client = sent.client AND stash.document_hash = sent.document_hash AND stash.state = 'pending'
+        AND (stash.incarnation, stash.\"offset\") < (sent.incarnation, sent.\"offset\")";
+    with_older_rows(connection, DELETE, transfers).await
+}
+
+async fn with_older_rows(
+    connection: &mut AsyncPgConnection,
+    statement: &str,
+    transfers: &[&Transfer],
+) -> JobResult<()> {
+    sql_query(statement)
+        .bind::<Array<Binary>, _>(column(transfers, |transfer| transfer.client.as_str().as_bytes()))
         .bind::<Array<Binary>, _>(column(transfers, |transfer| &transfer.document_hash.0[..]))
         .bind::<Array<BigInt>, _>(column(transfers, |transfer| i64::from(transfer.sequence.incarnation)))
         .bind::<Array<BigInt>, _>(column(transfers, |transfer| transfer.sequence.offset))
         .execute(connection)
         .await?;
     Ok(())
+}
+
+fn column<'a, T>(transfers: &[&'a Transfer], value: impl Fn(&'a Transfer) -> T) -> Vec<T> {
+    transfers.iter().map(|transfer| value(transfer)).collect()
 }
 
 async fn failed(connection: &mut AsyncPgConnection, attempts: &[Attempt<'_>]) -> JobResult<()> {
@@ -182,11 +203,14 @@ pub(super) async fn bury(
     reason: &str,
 ) -> JobResult<u64> {
     // Found by their index and locked, then written where they are: a join by key may read the whole table.
-    const BURY: &str = "UPDATE stash SET state = 'dead', claim = NULL, last_reason = $2
-        WHERE ctid = ANY(ARRAY(
+    const BURY: &str = concat!(
+        "UPDATE stash SET state = 'dead', claim = NULL, last_reason = $2, last_failed_at_ms = ",
+        now_ms!(),
+        " WHERE ctid = ANY(ARRAY(
             SELECT ctid FROM stash WHERE client = $1 AND state = 'pending'
             ORDER BY incarnation, partition, \"offset\" LIMIT $3 FOR UPDATE
-        ))";
+        ))"
+    );
     ownership::check(connection, ownership).await?;
     let buried = sql_query(BURY)
         .bind::<Binary, _>(key(client.as_str())?)
@@ -195,4 +219,28 @@ pub(super) async fn bury(
         .execute(connection)
         .await?;
     Ok(buried as u64)
+}
+
+/// Removes rows that are neither needed nor young. The condition on the state is that of their index.
+pub(super) async fn purge(
+    connection: &mut AsyncPgConnection,
+    older_than: Duration,
+    limit: usize,
+) -> JobResult<u64> {
+    const PURGE: &str = concat!(
+        "DELETE FROM stash WHERE ctid = ANY(ARRAY(
+            SELECT ctid FROM stash
+            WHERE state <> 'pending' AND stashed_at_ms <= ",
+        now_ms!(),
+        " - $1 AND coalesce(last_failed_at_ms, 0) <= ",
+        now_ms!(),
+        " - $1 ORDER BY stashed_at_ms LIMIT $2 FOR UPDATE SKIP LOCKED
+        ))"
+    );
+    let purged = sql_query(PURGE)
+        .bind::<BigInt, _>(i64::try_from(older_than.as_millis()).unwrap_or(i64::MAX / 2))
+        .bind::<BigInt, _>(i64::try_from(limit).unwrap_or(i64::MAX))
+        .execute(connection)
+        .await?;
+    Ok(purged as u64)
 }
