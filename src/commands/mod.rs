@@ -9,6 +9,7 @@ mod dead_letters;
 mod demo;
 pub mod explain;
 mod logging;
+mod operational_events;
 mod output;
 mod owners;
 mod queues;
@@ -67,6 +68,8 @@ enum Command {
     Owners(owners::OwnersOptions),
     /// Look at the queues of a running service and their jobs, and act on them
     Queues(queues::QueuesOptions),
+    /// Print what happened to clients and to the service itself, as JSON lines
+    OperationalEvents(operational_events::OperationalEventsOptions),
     /// Print the source records that could not be read, as JSON lines
     DeadLetters(dead_letters::DeadLettersOptions),
 }
@@ -102,6 +105,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<()> {
             Command::Clients(options) => clients::run(options, &environment).await,
             Command::Owners(options) => owners::run(options, &environment).await,
             Command::Queues(options) => queues::run(options, &environment).await,
+            Command::OperationalEvents(options) => operational_events::run(options, &environment).await,
             Command::DeadLetters(options) => dead_letters::run(options, &environment).await,
         }
     })

@@ -4,6 +4,8 @@
 //! |---|---|---|
 //! | `POST /v1/events` | takes change events, all of a request or none | admin |
 //! | `GET /v1/clients`, `GET`, `PUT`, `DELETE /v1/clients/{id}` | client configs with state and backlog | admin |
+//! | `GET /v1/clients/{id}/attempts` | attempts to deliver to a client | admin |
+//! | `GET /v1/operational-events` | what happened that the operator wants to know of | admin |
 //! | `GET /v1/blocked-owners`, `PUT`, `DELETE /v1/blocked-owners/{owner}` | owners whose work is not done | admin |
 //! | `GET /v1/queues`, `/v1/queues/{queue}` and what stands below | queues, jobs and schedules: looked at, and acted on | admin |
 //! | `GET /v1/dead-letters` | source records that could not be read | admin |
@@ -14,12 +16,14 @@
 //! Errors are problem documents (RFC 9457).
 
 mod admin;
+mod attempts;
 mod blocked_owners;
 mod body;
 mod clients;
 mod dead_letters;
 mod decisions;
 mod events;
+mod operational_events;
 mod path;
 mod problem;
 mod queues;
@@ -42,16 +46,19 @@ use actix_web::{App, HttpServer, Resource, Route, web};
 use actix_web_prom::PrometheusMetricsBuilder;
 use tokio::sync::{Mutex, Semaphore};
 
+use crate::domain::attempt::Attempt;
 use crate::domain::config::{ClientId, Secret};
 use crate::domain::guard::BlockList;
 use crate::metrics::Metrics;
 use crate::ports::BoxFuture;
+use crate::ports::attempts::Attempts;
 use crate::ports::client_configs::ClientConfigs;
 use crate::ports::client_states::ClientStates;
 use crate::ports::clock::Clock;
 use crate::ports::decisions::Decisions;
 use crate::ports::event_log::EventLog;
 use crate::ports::job_queue::JobQueue;
+use crate::ports::operational_events::OperationalEvents;
 use crate::ports::stash::Stash;
 pub use readiness::Readiness;
 pub use starting::{Startup, starting};
@@ -118,6 +125,12 @@ pub struct WebState {
     pub actors: Arc<dyn Fn() -> Vec<serde_json::Value> + Send + Sync>,
     /// What a client's delivery actor last said of itself, while it has one: fresher than the stored state.
     pub delivery: LookUp<ClientId, serde_json::Value>,
+    /// What happened that the operator wants to know of.
+    pub operational_events: Arc<dyn OperationalEvents>,
+    /// The attempts to deliver that are remembered.
+    pub attempts: Arc<dyn Attempts>,
+    /// The last ordinary deliveries of a client that is served here, the newest first.
+    pub recent_deliveries: Ask<ClientId, Vec<Attempt>>,
     /// Every store.
     pub stores: Vec<StoreProbe>,
     /// How far the start or the stop has come.
@@ -197,6 +210,8 @@ fn api(app: &mut web::ServiceConfig) {
             web::resource("/clients/{id}").get(clients::get).put(clients::put).delete(clients::delete),
             "GET, PUT, DELETE",
         ))
+        .service(only(web::resource("/clients/{id}/attempts").get(attempts::list), "GET"))
+        .service(only(web::resource("/operational-events").get(operational_events::list), "GET"))
         .service(only(web::resource("/blocked-owners").get(blocked_owners::list), "GET"))
         .service(only(
             web::resource("/blocked-owners/{owner}").put(blocked_owners::put).delete(blocked_owners::delete),

@@ -1,12 +1,14 @@
 //! The API over a real socket, the ports in memory.
 
 mod admin;
+mod attempts;
 mod blocked_owners;
 mod clients;
 mod dead_letters;
 mod events;
 mod fake_queue;
 mod fakes;
+mod operational_events;
 mod queues;
 mod status;
 
@@ -21,7 +23,9 @@ use futures_util::future::ready;
 use serde_json::{Value, json};
 
 use self::fake_queue::FakeQueue;
-use self::fakes::{FakeConfigs, FakeDecisions, FakeLog, FakeStash, FakeStates, FixedClock};
+use self::fakes::{
+    FakeAttempts, FakeConfigs, FakeDecisions, FakeEvents, FakeLog, FakeStash, FakeStates, FixedClock,
+};
 use super::*;
 use crate::domain::decision::DecisionKind;
 use crate::ports::event_log::NewRecord;
@@ -39,6 +43,8 @@ struct World {
     configs: Arc<FakeConfigs>,
     stash: Arc<FakeStash>,
     states: Arc<FakeStates>,
+    events: Arc<FakeEvents>,
+    attempts: Arc<FakeAttempts>,
     decisions: Arc<FakeDecisions>,
     queue: Arc<FakeQueue>,
     block_list_is_late: Arc<std::sync::Mutex<bool>>,
@@ -68,6 +74,8 @@ impl World {
         let configs = Arc::new(FakeConfigs::default());
         let stash = Arc::new(FakeStash::default());
         let states = Arc::new(FakeStates::default());
+        let events = Arc::new(FakeEvents::default());
+        let attempts = Arc::new(FakeAttempts::default());
         let decisions = Arc::new(FakeDecisions::default());
         let queue = FakeQueue::new(Queue::Dispatcher);
         let block_list_is_late = Arc::<std::sync::Mutex<bool>>::default();
@@ -129,6 +137,12 @@ impl World {
                 let delivery = delivery.clone();
                 Arc::new(move |client| delivery.lock().unwrap().get(client).cloned())
             },
+            operational_events: events.clone(),
+            attempts: attempts.clone(),
+            recent_deliveries: {
+                let attempts = attempts.clone();
+                Arc::new(move |client| ready(attempts.recent(&client)).boxed())
+            },
             stores: vec![StoreProbe {
                 name: "sqlite".into(),
                 check: Arc::new(move |()| {
@@ -149,6 +163,8 @@ impl World {
             configs,
             stash,
             states,
+            events,
+            attempts,
             decisions,
             queue,
             block_list_is_late,

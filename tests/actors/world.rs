@@ -13,7 +13,9 @@ use dispatcher::actors::ingest::transfer::TransferStage;
 use dispatcher::actors::ingest::{KafkaIngestActor, LagProbe, Stage};
 use dispatcher::actors::stash::StashActor;
 use dispatcher::actors::windows::Windows;
+use dispatcher::domain::attempt::Attempt;
 use dispatcher::domain::config::{ClientId, Status};
+use dispatcher::domain::operational_event::OperationalEvent;
 use dispatcher::domain::retry::{Pacing, RetrySchedule};
 use dispatcher::domain::stash::RowState;
 use dispatcher::domain::transfer::{DocumentHash, EventId, NewTransfer, SourcePosition, TransferKind};
@@ -29,6 +31,7 @@ use crate::memory::Medium;
 use crate::memory::configs::{self, Configs, MemoryConfigs, Notices};
 use crate::memory::decisions::{self, Made, MemoryDecisions};
 use crate::memory::log::{LogData, MemoryLog};
+use crate::memory::records::Kept;
 use crate::memory::stash::{MemoryStash, Rules, StashData};
 use crate::memory::states::MemoryStates;
 use crate::oracle::{self, Ledger, Routed};
@@ -79,6 +82,8 @@ pub(crate) struct World {
     pub(crate) decisions: Arc<Medium<Made>>,
     pub(crate) log: Arc<MemoryLog>,
     pub(crate) receiver: Arc<Receiver>,
+    pub(crate) events: Kept<OperationalEvent>,
+    pub(crate) attempts: Kept<Attempt>,
     ledger: Mutex<Ledger>,
 }
 
@@ -105,6 +110,8 @@ impl World {
                 LogData::new(partitions),
             ))),
             receiver: Receiver::new(clock.clone(), seed ^ 5),
+            events: Kept::default(),
+            attempts: Kept::default(),
             clock,
             ledger: Mutex::default(),
         }
@@ -277,6 +284,8 @@ impl<'a> Life<'a> {
             senders: ports.senders,
             clock: ports.clock.clone(),
             limits: world.choices.limits.clone(),
+            events: world.events.start(&kit, &arbiters, ports.clock.clone(), &metrics),
+            attempts: world.attempts.start(&kit, &arbiters, ports.clock.clone(), &metrics),
             metrics: metrics.clone(),
         });
         let (fleet_kit, fleet_configs) = (kit.clone(), configs.clone());

@@ -11,6 +11,7 @@ use dispatcher::domain::transfer::{
     DocumentHash, EventId, NewTransfer, Sequence, SourcePosition, Transfer, TransferKind,
 };
 use dispatcher::ports::BoxFuture;
+use dispatcher::ports::attempts::Attempts;
 use dispatcher::ports::client_configs::ClientConfigs;
 use dispatcher::ports::client_states::ClientStates;
 use dispatcher::ports::clock::SystemClock;
@@ -18,6 +19,7 @@ use dispatcher::ports::decisions::Decisions;
 use dispatcher::ports::event_log::{BatchLimits, EventLog};
 use dispatcher::ports::job_queue::JobQueues;
 use dispatcher::ports::locks::Locks;
+use dispatcher::ports::operational_events::OperationalEvents;
 use dispatcher::ports::stash::Stash;
 
 use crate::job_queue::QueueBackend;
@@ -30,6 +32,8 @@ pub(crate) struct Stores {
     pub(crate) states: Arc<dyn ClientStates>,
     pub(crate) decisions: Arc<dyn Decisions>,
     pub(crate) locks: Arc<dyn Locks>,
+    pub(crate) events: Arc<dyn OperationalEvents>,
+    pub(crate) attempts: Arc<dyn Attempts>,
     pub(crate) close: BoxFuture<'static, ()>,
 }
 
@@ -72,6 +76,8 @@ impl Backend for EmbeddedBackend {
                 states: embedded.states(),
                 decisions: embedded.decisions(),
                 locks: embedded.locks(),
+                events: embedded.operational_events(),
+                attempts: embedded.attempts(),
                 close: Box::pin(async move { embedded.close().await }),
             }
         })

@@ -5,6 +5,7 @@ pub(crate) mod decisions;
 pub(crate) mod group;
 pub(crate) mod log;
 pub(crate) mod member;
+pub(crate) mod records;
 pub(crate) mod stash;
 pub(crate) mod states;
 

@@ -43,6 +43,8 @@ impl Backend for PostgresBackend {
                 states: postgres.states(),
                 decisions: postgres.decisions(),
                 locks: postgres.locks(),
+                events: postgres.operational_events(),
+                attempts: postgres.attempts(),
                 ..embedded
             }
         })
