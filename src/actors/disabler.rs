@@ -120,10 +120,10 @@ impl Disabler {
     /// Whether most clients fail: then it is rather this service, or its network, than each of their webhooks.
     async fn it_is_us(&self) -> StoreResult<bool> {
         let table = self.table.snapshot();
-        let usable = |client: &ClientId| table.get(client).is_some_and(|client| client.is_usable());
+        let served = |client: &ClientId| table.get(client).is_some_and(|client| client.is_served());
         let states = self.states.list().await?;
-        let failing = states.iter().filter(|(client, state)| fails(state) && usable(client)).count();
-        Ok(failing >= MANY && failing * 2 > table.usable())
+        let failing = states.iter().filter(|(client, state)| fails(state) && served(client)).count();
+        Ok(failing >= MANY && failing * 2 > table.served())
     }
 }
 

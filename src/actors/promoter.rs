@@ -149,7 +149,7 @@ impl PromoterServices {
         let backlogs = self.stash.backlogs().await?;
         let table = self.configs.snapshot();
         let serves = |client: &ClientId, state: &ClientState| {
-            table.get(client).is_some_and(|client| client.is_usable())
+            table.get(client).is_some_and(|client| client.is_served())
                 && !matches!(state.phase, Phase::Paused | Phase::Disabled)
         };
         let now_ms = self.clock.now_ms();

@@ -50,7 +50,7 @@ impl Parts<'_> {
             clock: self.clock.clone(),
             disabler: Disabler {
                 configs: stores.configs.clone(),
-                table: tree.configs.clone(),
+                table: tree.table.clone(),
                 config_cache: tree.config_cache.clone(),
                 states: stores.states.clone(),
                 owners: self.owners(),
@@ -67,7 +67,7 @@ impl Parts<'_> {
         let services = Arc::new(PromoterServices {
             stash: stores.stash.clone(),
             states: stores.states.clone(),
-            configs: tree.configs.clone(),
+            configs: tree.table.clone(),
             queue: self.queues.get(Queue::Dispatcher).clone(),
             producer: Producer::new(self.queues.clone()),
             exclusive: Exclusive {

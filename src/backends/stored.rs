@@ -1,8 +1,9 @@
-//! A transfer as SQL stores keep it, column by column.
+//! Transfers and decisions as SQL stores keep them, column by column.
 
 use std::sync::Arc;
 
 use crate::domain::config::ClientId;
+use crate::domain::decision::{Decision, Subject};
 use crate::domain::transfer::{DocumentHash, EventId, NewTransfer, Sequence, SourcePosition, Transfer};
 use crate::ports::StoreError;
 
@@ -50,4 +51,11 @@ impl StoredTransfer {
         };
         Ok(Arc::new(Transfer { sequence, content }))
     }
+}
+
+/// The decision in these columns. Refused when one holds what this service never writes.
+pub(super) fn decision(subject: &str, by: &str, reason: &str, since_ms: i64) -> Result<Decision, StoreError> {
+    Subject::parse(subject)
+        .and_then(|subject| Decision::new(subject, by, reason, since_ms))
+        .map_err(|err| StoreError::Refused(format!("stored decision is broken: {err}")))
 }

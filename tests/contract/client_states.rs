@@ -47,13 +47,18 @@ pub(crate) async fn the_failure_clock_runs_from_the_first_failure(backend: &impl
     // What time the replica thinks it is does not count.
     states.put(&a, failing(Some(1_000), 1)).await.unwrap();
     let began = std::time::Instant::now();
-    let within = |clock: Option<Duration>| clock.is_some_and(|clock| clock <= began.elapsed() + Duration::from_millis(50));
+    let within = |clock: Option<Duration>| {
+        clock.is_some_and(|clock| clock <= began.elapsed() + Duration::from_millis(50))
+    };
     assert!(within(states.failing_for(&a).await.unwrap()));
     tokio::time::sleep(Duration::from_millis(30)).await;
     states.put(&a, failing(Some(1_000), 2)).await.unwrap();
     assert!(states.failing_for(&a).await.unwrap() >= Some(Duration::from_millis(25)), "it goes on");
     states.put(&a, failing(Some(2_000), 1)).await.unwrap();
-    assert!(states.failing_for(&a).await.unwrap() < Some(Duration::from_millis(25)), "there was a success in between");
+    assert!(
+        states.failing_for(&a).await.unwrap() < Some(Duration::from_millis(25)),
+        "there was a success in between"
+    );
     states.put(&a, failing(None, 0)).await.unwrap();
     assert_eq!(states.failing_for(&a).await.unwrap(), None);
 }

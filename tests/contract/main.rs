@@ -6,6 +6,9 @@ mod attempts;
 mod client_configs;
 mod client_states;
 mod clock;
+#[cfg(feature = "cluster")]
+mod decision_copies;
+mod decisions;
 mod event_log;
 mod fixture;
 mod job_queue;
@@ -22,6 +25,8 @@ mod platform;
 mod platform_configs;
 #[cfg(feature = "cluster")]
 mod postgres;
+#[cfg(feature = "cluster")]
+mod queue_pauses;
 #[cfg(feature = "cluster")]
 #[path = "../services/mod.rs"]
 mod services;
@@ -107,6 +112,12 @@ mod embedded {
             configs_outlive_a_restart,
         ],
         client_states: [a_state_comes_back, states_outlive_a_restart, the_failure_clock_runs_from_the_first_failure],
+        decisions: [
+            a_decision_holds_since_it_was_made_first,
+            kinds_are_independent,
+            what_is_taken_back_is_gone,
+            decisions_outlive_a_restart,
+        ],
         locks: [
             a_lease_is_of_one,
             tokens_rise_with_each_holder,
@@ -203,6 +214,12 @@ mod on_postgres {
             rows_outlive_a_restart,
         ],
         client_states: [a_state_comes_back, states_outlive_a_restart, the_failure_clock_runs_from_the_first_failure],
+        decisions: [
+            a_decision_holds_since_it_was_made_first,
+            kinds_are_independent,
+            what_is_taken_back_is_gone,
+            decisions_outlive_a_restart,
+        ],
         locks: [
             a_lease_is_of_one,
             tokens_rise_with_each_holder,

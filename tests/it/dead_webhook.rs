@@ -172,8 +172,11 @@ async fn retry_job(api: &Api, client: &str) -> Value {
 
 #[actix_web::test]
 async fn the_job_of_a_failing_webhook_shows_its_attempts_and_can_be_promoted() {
-    let service =
-        Service::shared().env("DISPATCHER_RETRY_TTL", "60s").env("DISPATCHER_CANARY_INTERVAL", "2s").start().await;
+    let service = Service::shared()
+        .env("DISPATCHER_RETRY_TTL", "60s")
+        .env("DISPATCHER_CANARY_INTERVAL", "2s")
+        .start()
+        .await;
     let requests = std::sync::atomic::AtomicUsize::new(0);
     let receiver = Receiver::start(move |_| {
         // Three failures close the gate; the fourth and fifth attempt fail, too, and the last asks for patience.
@@ -191,7 +194,9 @@ async fn the_job_of_a_failing_webhook_shows_its_attempts_and_can_be_promoted() {
     eventually("an attempt that the job tells of", LONG, async || {
         let job = retry_job(api, "a").await;
         let reason = job["reason"].as_str().unwrap_or_default().to_owned();
-        holds(reason.starts_with("status_503") && job["attempts_made"].as_u64() >= Some(1), || job.to_string())
+        holds(reason.starts_with("status_503") && job["attempts_made"].as_u64() >= Some(1), || {
+            job.to_string()
+        })
     })
     .await;
     receiver.ledger().wait_for(5, LONG).await;

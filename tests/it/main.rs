@@ -32,6 +32,7 @@ mod operational_events;
 mod outage;
 #[cfg(feature = "cluster")]
 mod outages;
+mod owners;
 mod panic;
 #[cfg(feature = "cluster")]
 mod passwords;

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use super::{Alone, NotOpen, RoleBoard, Stores, until_there};
+use super::{NotOpen, RoleBoard, Stores, until_there};
 use crate::actors::operational_events::EventRecorder;
 use crate::app::own_runtime::OwnRuntime;
 use crate::backends::bullmq::{BullMq, BullMqOptions};
 use crate::backends::kafka::{self, KafkaEventLog, TellOperator};
 use crate::backends::mongo::MongoClientConfigs;
 use crate::backends::postgres::{self, Postgres};
-use crate::backends::redis::{Redis, StateCopies};
+use crate::backends::redis::{DecisionCopies, Kicks, Redis, StateCopies};
 use crate::metrics::Metrics;
 use crate::ports::clock::Clock;
 use crate::ports::{BoxFuture, StoreError};
@@ -58,12 +58,14 @@ pub(super) async fn open(
     })
     .await?;
     let kafka = Arc::new(kafka);
+    let decisions = DecisionCopies::new(postgres.decisions(), redis.clone());
     let states = StateCopies::new(postgres.states(), redis.clone());
     Ok(Stores {
         log: kafka.clone(),
         stash: postgres.stash(),
         states: Arc::new(states),
         configs: mongo.clone(),
+        decisions: Arc::new(decisions),
         locks: postgres.locks(),
         queues: Arc::new(BullMq::new(BullMqOptions::new(
             settings.queue_url()?,
@@ -74,7 +76,7 @@ pub(super) async fn open(
         operational_events: postgres.operational_events(),
         events_topic: Some(kafka.operational_events()?),
         attempts: postgres.attempts(),
-        owner_kicks: Arc::new(Alone),
+        owner_kicks: Arc::new(Kicks::new(redis.clone())),
         configs_in: "mongo",
         probes: probes(&kafka, &mongo, &postgres, &redis),
         housekeeping: Arc::new(|_| Box::pin(async { Ok(0) })),
