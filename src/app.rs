@@ -4,6 +4,7 @@ mod actor_tree;
 mod gauges;
 mod own_runtime;
 mod records;
+mod retries;
 mod signals;
 mod stores;
 mod workers;
@@ -125,9 +126,24 @@ impl Service {
         readiness.configs_are_loaded();
         keep_house(stores.housekeeping.clone(), clock.clone(), kit.shutdown().token());
         let queues = OpenQueues::<Queue>::new(&*stores.queues);
+        let retries = retries::Parts {
+            settings: &settings,
+            stores: &stores,
+            tree: &tree,
+            queues: &queues,
+            recorders: &recorders,
+            kit: &kit,
+            metrics: &metrics,
+            clock: clock.clone(),
+        };
+        retries.listen();
+        if settings.roles.has(Role::Retry) {
+            retries.start_promoter(&pipeline.pick(0));
+        }
         let workers = Workers::start(workers::Parts {
             settings: &settings,
             queues: &queues,
+            retry: retries.retry_actor(),
             decisions: stores.decisions.clone(),
             guard: tree.table.clone(),
             upkeep: upkeep(&settings, &stores, &tree, &metrics, clock.clone()),

@@ -221,15 +221,7 @@ fn delivery_limits(settings: &Settings) -> DeliveryLimits {
         insurance_after: settings.delivery.insurance_after,
         idle_after: settings.delivery.idle_after,
         retry: retry_schedule(settings),
-        pacing: Pacing {
-            canary: CanarySchedule {
-                first: settings.retry.base,
-                every: settings.canary.every,
-                cap: settings.canary.cap,
-                jitter: settings.retry.jitter,
-            },
-            give_up: settings.retry.ttl,
-        },
+        pacing: pacing(settings),
         payload_attempts: settings.retry.payload_attempts,
     }
 }
@@ -238,6 +230,17 @@ fn delivery_limits(settings: &Settings) -> DeliveryLimits {
 pub(super) fn retry_schedule(settings: &Settings) -> RetrySchedule {
     let retry = &settings.retry;
     RetrySchedule { base: retry.base, factor: retry.factor, cap: retry.cap, jitter: retry.jitter }
+}
+
+/// How webhooks that fail are treated.
+pub(super) fn pacing(settings: &Settings) -> Pacing {
+    let canary = CanarySchedule {
+        first: settings.retry.base,
+        every: settings.canary.every,
+        cap: settings.canary.cap,
+        jitter: settings.retry.jitter,
+    };
+    Pacing { canary, give_up: settings.retry.ttl }
 }
 
 /// How source topics are named.

@@ -87,6 +87,11 @@ impl Subscriber {
         self.blocked.as_deref()
     }
 
+    /// Whether its changes go to a webhook.
+    pub fn is_served(&self) -> bool {
+        matches!(self.destination(), Destination::Webhook(_))
+    }
+
     /// Where its changes go.
     pub fn destination(&self) -> Destination<'_> {
         let config = &*self.config;

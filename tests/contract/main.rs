@@ -111,7 +111,7 @@ mod embedded {
             what_is_no_client_config_is_passed_over,
             configs_outlive_a_restart,
         ],
-        client_states: [a_state_comes_back, states_outlive_a_restart],
+        client_states: [a_state_comes_back, states_outlive_a_restart, the_failure_clock_runs_from_the_first_failure],
         decisions: [
             a_decision_holds_since_it_was_made_first,
             kinds_are_independent,
@@ -213,7 +213,7 @@ mod on_postgres {
             a_held_document_is_left_out,
             rows_outlive_a_restart,
         ],
-        client_states: [a_state_comes_back, states_outlive_a_restart],
+        client_states: [a_state_comes_back, states_outlive_a_restart, the_failure_clock_runs_from_the_first_failure],
         decisions: [
             a_decision_holds_since_it_was_made_first,
             kinds_are_independent,
@@ -338,7 +338,7 @@ mod platform_stores {
             what_is_no_client_config_is_passed_over,
             configs_outlive_a_restart,
         ],
-        client_states: [a_state_comes_back, states_outlive_a_restart],
+        client_states: [a_state_comes_back, states_outlive_a_restart, the_failure_clock_runs_from_the_first_failure],
     );
 }
 

@@ -52,6 +52,12 @@ impl ConfigSnapshot {
         self.table.get(client).map_or(self.loaded_at_ms, |entry| entry.read_at_ms)
     }
 
+    /// Of how many clients the changes go to a webhook.
+    pub fn served(&self) -> usize {
+        let configs = self.table.values().filter_map(|entry| entry.config.as_ref());
+        configs.filter(|config| self.blocked.judge(config).is_served()).count()
+    }
+
     /// How many clients have a config.
     pub(super) fn clients(&self) -> usize {
         self.table.values().filter(|entry| entry.config.is_some()).count()

@@ -102,9 +102,12 @@ impl Drain {
         self.pass = Pass::Due(Instant::now());
     }
 
-    /// The webhook is another: what the one before refused need not wait until its time has come.
+    /// The webhook is another, or somebody asks: what was refused before need not wait until its time has come.
     pub(super) fn all_at_once(&mut self) {
         self.all_at_once = true;
+        if let Pass::Due(at) = &mut self.pass {
+            *at = (*at).min(Instant::now());
+        }
     }
 
     /// Rows were written, or have another time.

@@ -48,7 +48,7 @@ use super::inbox::{Inbox, Rows};
 use super::operational_events::EventRecorder;
 use super::stash::StashActor;
 use super::windows::Windows;
-use crate::domain::client_state::ClientState;
+use crate::domain::client_state::{ClientEvent, ClientState};
 use crate::domain::config::{ClientId, DeliverySettings, Ordering};
 use crate::domain::decision::Decision;
 use crate::domain::guard::Destination;
@@ -393,6 +393,23 @@ impl Handler<Wake> for WebhookDeliveryActor {
         self.cell.handling("Wake");
         self.inbox.kicked();
         self.drain_after_commit();
+        self.pump(ctx);
+    }
+}
+
+/// Somebody wants to see it tried, whatever its schedule says.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct TryNow;
+
+impl Handler<TryNow> for WebhookDeliveryActor {
+    type Result = ();
+
+    fn handle(&mut self, _: TryNow, ctx: &mut Self::Context) {
+        self.cell.handling("TryNow");
+        self.happened(ClientEvent::TryNow);
+        // A pass that runs goes on; what it left out, for its time has not come, goes with the next.
+        self.life.drain.all_at_once();
         self.pump(ctx);
     }
 }

@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use super::MAX_ID_BYTES;
+use super::kicks::KickQueue;
 use crate::domain::config::ClientId;
 use crate::ports::client_configs::ConfigNotice;
 
@@ -29,6 +30,8 @@ enum Message {
     Config(ClientId),
     /// The block list is another one.
     BlockList,
+    /// This client's owner is to try its webhook now.
+    TryNow(ClientId),
 }
 
 /// The notice that a client's config is another one.
@@ -39,6 +42,11 @@ pub(super) fn config(client: &ClientId) -> String {
 /// The notice that the block list is another one.
 pub(super) fn block_list() -> String {
     serde_json::json!("block_list").to_string()
+}
+
+/// The notice that a client's owner is to try its webhook now.
+pub(super) fn try_now(client: &ClientId) -> String {
+    serde_json::json!({ "try_now": client }).to_string()
 }
 
 fn read(payload: &[u8]) -> Option<Message> {
@@ -52,6 +60,7 @@ pub(super) struct NoticeQueue {
     waiting: Mutex<Waiting>,
     arrived: Notify,
     block_list: Notify,
+    pub(super) kicks: KickQueue,
 }
 
 #[derive(Default)]
@@ -135,6 +144,7 @@ async fn hear(mut sink: PubSubSink, mut stream: PubSubStream, queue: &NoticeQueu
                 Some(message) => match read(message.get_payload_bytes()) {
                     Some(Message::Config(client)) => queue.push(client),
                     Some(Message::BlockList) => queue.push_block_list(),
+                    Some(Message::TryNow(client)) => queue.kicks.push(client),
                     None => {}
                 },
                 None => return,
@@ -158,7 +168,8 @@ mod tests {
     fn a_notice_is_read_as_it_was_written() {
         for id in ["64c0a1e0f1a2b3c4d5e60001", "a \u{0}\"\n", &"\u{1}".repeat(MAX_ID_BYTES)] {
             let client = ClientId::new(id);
-            assert_eq!(read(config(&client).as_bytes()), Some(Message::Config(client)));
+            assert_eq!(read(config(&client).as_bytes()), Some(Message::Config(client.clone())));
+            assert_eq!(read(try_now(&client).as_bytes()), Some(Message::TryNow(client)));
         }
         assert_eq!(read(block_list().as_bytes()), Some(Message::BlockList));
         let long = format!("{{\"config\":\"{}\"}}", "a".repeat(7 * MAX_ID_BYTES));
