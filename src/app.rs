@@ -3,6 +3,7 @@
 mod actor_tree;
 mod gauges;
 mod own_runtime;
+mod records;
 mod signals;
 mod stores;
 mod workers;
@@ -19,12 +20,15 @@ use tokio_util::sync::CancellationToken;
 
 use self::actor_tree::{ActorTree, Parts};
 use self::gauges::Gauges;
+use self::records::Recorders;
 pub use self::signals::Signals;
 use self::stores::Stores;
 use self::workers::Workers;
-use crate::actors::config_cache::{ConfigCacheActor, Refresh, Reload};
-use crate::actors::delivery_fleet::DELIVERY_KIND;
+use crate::actors::config_cache::{Refresh, Reload};
+use crate::actors::delivery_fleet::{DELIVERY_KIND, DeliveryFleetActor, RecentOf};
 use crate::backends::http::HttpSenders;
+use crate::domain::attempt::Attempt;
+use crate::domain::config::ClientId;
 use crate::metrics::Metrics;
 use crate::ports::clock::{Clock, SystemClock};
 use crate::ports::webhook_sender::SendLimits;
@@ -54,6 +58,7 @@ pub struct Service {
     close: BoxFuture<'static, ()>,
     tree: ActorTree,
     workers: Workers,
+    recorders: Recorders,
     web: ServerHandle,
     pipeline: Arbiters,
     delivery: Arc<Arbiters>,
@@ -76,11 +81,12 @@ impl Service {
         let starting = web::starting(startup.clone(), settings.mode.as_str(), listener.try_clone()?)?;
         let answers_meanwhile = starting.handle();
         actix_rt::spawn(starting);
-        let stores = Stores::open(&settings, &clock, &metrics, &startup).await?;
+        let recorders = Recorders::new(&metrics);
+        let stores = Stores::open(&settings, &clock, &metrics, &startup, &recorders.events).await?;
 
         let restarts = metrics.restarts.clone();
         let count = Arc::new(move |kind| restarts.with_label_values(&[kind]).inc());
-        let kit = Kit::new(count, RestartPolicy::default());
+        let kit = Kit::observed(count, recorders.observer(clock.clone()), RestartPolicy::default());
         let pipeline = Arbiters::start("pipeline", NonZeroUsize::MIN)?;
         let threads = NonZeroUsize::new(settings.delivery.threads);
         let threads = match threads {
@@ -91,6 +97,18 @@ impl Service {
         let readiness = Arc::new(Readiness::default());
         readiness.log_is_open();
 
+        recorders
+            .start(records::Parts {
+                settings: &settings,
+                stores: &stores,
+                senders: senders.clone(),
+                kit: &kit,
+                arbiter: pipeline.pick(0),
+                metrics: &metrics,
+                clock: clock.clone(),
+                startup: &startup,
+            })
+            .await?;
         let parts = Parts {
             settings: &settings,
             stores: &stores,
@@ -101,6 +119,7 @@ impl Service {
             metrics: &metrics,
             clock: clock.clone(),
             startup: &startup,
+            recorders: &recorders,
         };
         let tree = ActorTree::start(parts).await?;
         readiness.configs_are_loaded();
@@ -126,15 +145,7 @@ impl Service {
         };
         let state = WebState {
             before_scrape: gauges.before_scrape(),
-            ..web_state(
-                &settings,
-                &stores,
-                &kit,
-                clock,
-                &metrics,
-                tree.config_cache.clone(),
-                readiness.clone(),
-            )
+            ..web_state(&settings, &stores, &kit, clock, &metrics, &tree, readiness.clone())
         };
         answers_meanwhile.stop(false).await;
         let server = web::start(state, listener)?;
@@ -153,6 +164,7 @@ impl Service {
             close: stores.close,
             tree,
             workers,
+            recorders,
             web,
             pipeline,
             delivery,
@@ -177,6 +189,7 @@ impl Service {
             StopStep::new("workers", self.in_flight_limit + STOP_STEP, async {
                 let _ = workers.await;
             }),
+            StopStep::new("records", STOP_STEP, self.recorders.are_written()),
             // Made when its turn comes: the call itself closes the port, and probes are to be answered until the end.
             StopStep::new("web", STOP_STEP * 2, async { self.web.stop(true).await }),
         ];
@@ -299,9 +312,10 @@ fn web_state(
     kit: &Kit,
     clock: Arc<dyn Clock>,
     metrics: &Metrics,
-    config_cache: Addr<ConfigCacheActor>,
+    tree: &ActorTree,
     readiness: Arc<Readiness>,
 ) -> WebState {
+    let (config_cache, fleet) = (tree.config_cache.clone(), tree.fleet.clone());
     let (registry, deliveries) = (kit.registry().clone(), kit.registry().clone());
     WebState {
         mode: settings.mode.as_str(),
@@ -331,7 +345,18 @@ fn web_state(
             let cell = deliveries.get(DELIVERY_KIND, client.as_str())?;
             Some(Value::clone(&*cell.status().published?))
         }),
+        operational_events: stores.operational_events.clone(),
+        attempts: stores.attempts.clone(),
+        recent_deliveries: recent_deliveries(fleet),
         stores: stores.probes.clone(),
         readiness,
     }
+}
+
+/// The last ordinary deliveries of a client that is served here.
+fn recent_deliveries(fleet: Addr<DeliveryFleetActor>) -> Ask<ClientId, Vec<Attempt>> {
+    Arc::new(move |client| {
+        let asked = fleet.send(RecentOf(client));
+        Box::pin(async move { asked.await.unwrap_or_default() })
+    })
 }

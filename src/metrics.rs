@@ -62,6 +62,14 @@ pub struct Metrics {
     pub exclusive_runs: IntCounterVec,
     /// Partitions whose next records were gone before they were read, by `stream`: source, transfer.
     pub gaps: IntCounterVec,
+    /// Operational events that were recorded, by `type`.
+    pub operational_events: IntCounterVec,
+    /// Operational events that were handed on, by `to`: topic, webhook.
+    pub operational_events_forwarded: IntCounterVec,
+    /// Tries to hand them on that failed, by `to`.
+    pub operational_event_failures: IntCounterVec,
+    /// Records that were dropped, by `kind` (operational-events, attempts): too many waited for the store, or it refused them.
+    pub records_dropped: IntCounterVec,
     /// Copies and notices for Redis that were dropped, because it was away or refused them, by `copy`: config, config_id,
     /// state, notice.
     pub copies_dropped: IntCounterVec,
@@ -173,6 +181,26 @@ impl Metrics {
                 "gaps_total",
                 "Partitions whose next records were gone before they were read",
                 &["stream"],
+            ),
+            operational_events: counters(
+                "operational_events_total",
+                "Operational events that were recorded",
+                &["type"],
+            ),
+            operational_events_forwarded: counters(
+                "operational_events_forwarded_total",
+                "Operational events that were handed on",
+                &["to"],
+            ),
+            operational_event_failures: counters(
+                "operational_event_failures_total",
+                "Tries to hand operational events on that failed",
+                &["to"],
+            ),
+            records_dropped: counters(
+                "records_dropped_total",
+                "Operational events and attempts that were dropped instead of written",
+                &["kind"],
             ),
             copies_dropped: counters(
                 "copies_dropped_total",

@@ -7,6 +7,7 @@ use actix_rt::ArbiterHandle;
 use anyhow::Context as _;
 use tokio_util::sync::CancellationToken;
 
+use super::records::Recorders;
 use super::stores::{NotOpen, Stores, until_there};
 use crate::actors::config_cache::{ConfigCacheActor, Reload, config_table};
 use crate::actors::delivery::{DeliveryLimits, DeliveryServices};
@@ -44,6 +45,7 @@ pub(super) struct Parts<'a> {
     pub(super) metrics: &'a Metrics,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) startup: &'a Startup,
+    pub(super) recorders: &'a Recorders,
 }
 
 /// The running actors.
@@ -51,7 +53,7 @@ pub(super) struct ActorTree {
     pub(super) config_cache: Addr<ConfigCacheActor>,
     pub(super) source_lag: LagProbe,
     pub(super) transfer_lag: LagProbe,
-    fleet: Addr<DeliveryFleetActor>,
+    pub(super) fleet: Addr<DeliveryFleetActor>,
     /// What the roles of this process leave out.
     source: Option<Running>,
     transfer: Option<Running>,
@@ -61,7 +63,8 @@ pub(super) struct ActorTree {
 impl ActorTree {
     /// Starts all of them; the configs are loaded before anything is delivered.
     pub(super) async fn start(parts: Parts<'_>) -> anyhow::Result<Self> {
-        let Parts { settings, stores, senders, kit, pipeline, delivery, metrics, clock, startup } = parts;
+        let Parts { settings, stores, senders, kit, pipeline, delivery, metrics, clock, startup, recorders } =
+            parts;
         let arbiter = pipeline.pick(0);
         let (stash_store, stash_metrics) = (stores.stash.clone(), metrics.clone());
         let stash = supervise(kit, &arbiter, "stash", "", move |cell| {
@@ -84,6 +87,8 @@ impl ActorTree {
             senders,
             clock: clock.clone(),
             limits: delivery_limits(settings),
+            events: recorders.events.clone(),
+            attempts: recorders.attempts.clone(),
             metrics: metrics.clone(),
         });
         let (fleet_kit, fleet_arbiters, configs) = (kit.clone(), delivery.clone(), stores.configs.clone());
@@ -211,12 +216,7 @@ fn delivery_limits(settings: &Settings) -> DeliveryLimits {
         client_bytes: settings.delivery.client_bytes,
         insurance_after: settings.delivery.insurance_after,
         idle_after: settings.delivery.idle_after,
-        retry: RetrySchedule {
-            base: settings.retry.base,
-            factor: settings.retry.factor,
-            cap: settings.retry.cap,
-            jitter: settings.retry.jitter,
-        },
+        retry: retry_schedule(settings),
         pacing: Pacing {
             canary: CanarySchedule {
                 first: settings.retry.base,
@@ -228,6 +228,12 @@ fn delivery_limits(settings: &Settings) -> DeliveryLimits {
         },
         payload_attempts: settings.retry.payload_attempts,
     }
+}
+
+/// When what failed is tried again.
+pub(super) fn retry_schedule(settings: &Settings) -> RetrySchedule {
+    let retry = &settings.retry;
+    RetrySchedule { base: retry.base, factor: retry.factor, cap: retry.cap, jitter: retry.jitter }
 }
 
 /// How source topics are named.

@@ -62,6 +62,19 @@ impl Settings {
         within("canary.cap", self.canary.cap, Duration::from_millis(1), DAY)?;
         require(retry.payload_attempts >= 1, "retry.payload_attempts", positive)?;
 
+        let operator = &self.operator;
+        let is_url = operator.webhook.is_none() || operator.url().is_some();
+        require(
+            is_url,
+            "operator.webhook",
+            "must be an http or https address with a host, without user and password",
+        )?;
+        let alone = operator.secret.is_none() || operator.webhook.is_some();
+        require(alone, "operator.secret", "needs operator.webhook (DISPATCHER_OPERATOR_WEBHOOK)")?;
+        within("operator.events_retention", operator.events_retention, MINUTE, 3650 * DAY)?;
+        require(self.attempts.kept <= 10_000, "attempts.kept", "must be 0 to 10000")?;
+        within("attempts.retention", self.attempts.retention, MINUTE, 3650 * DAY)?;
+
         within("stop.in_flight", self.stop.in_flight, Duration::ZERO, 10 * MINUTE)?;
         readable("tls.ca_file", self.tls.ca_file.as_deref())?;
         self.check_kafka(&self.kafka)?;

@@ -71,6 +71,8 @@ pub(super) const VARIABLES: &[Variable] = &[
     plain("DISPATCHER_HEAVY_WORKER_CONCURRENCY", "workers.dispatcher-heavy"),
     plain("CLEANER_STASH_LOGS_TTL", "stash.ttl"),
     plain("DISPATCHER_RETRY_BASE", "retry.base"),
+    secret("DISPATCHER_OPERATOR_WEBHOOK", "operator.webhook"),
+    secret("DISPATCHER_OPERATOR_SECRET", "operator.secret"),
     plain("DISPATCHER_RETRY_TTL", "retry.ttl"),
     plain("DISPATCHER_CANARY_INTERVAL", "canary.every"),
     plain("DISPATCHER_EGRESS_ALLOW", "egress.allow"),
@@ -83,15 +85,11 @@ pub(super) const VARIABLES: &[Variable] = &[
 pub(super) const CLUSTER_VARIABLES: &[&str] = &["KAFKA_HOST", "KAFKA_BROKERS"];
 
 /// Settings of the platform that this version has no use for: who sets one is told.
-const UNUSED_VARIABLES: &[&str] = &[
-    "DISPATCHER_EVENTS_TOPIC",
-    "OTLP_HOST",
-    "OTLP_PORT",
-];
+const UNUSED_VARIABLES: &[&str] = &["OTLP_HOST", "OTLP_PORT"];
 
 /// Those that only cluster mode has a use for. The platform's addresses are not among them: they are everywhere.
 const CLUSTER_ONLY_VARIABLES: &[&str] =
-    &["DISPATCHER_DEAD_TOPIC", "DISPATCHER_START", "DISPATCHER_TRANSFER_TOPIC"];
+    &["DISPATCHER_DEAD_TOPIC", "DISPATCHER_EVENTS_TOPIC", "DISPATCHER_START", "DISPATCHER_TRANSFER_TOPIC"];
 
 /// Those of the variables that are set and change nothing: not yet, or not in this mode.
 pub fn unused(environment: &Environment, mode: Mode) -> Vec<&'static str> {

@@ -22,6 +22,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Deserialize;
+use url::Url;
 
 pub use cluster::{Kafka, Mongo, Postgres, Queue, Redis, SslMode};
 pub use environment::{Environment, admin_token, unused};
@@ -30,7 +31,7 @@ pub use load::Sources;
 pub use roles::{Role, Roles};
 
 use crate::backends::http::EgressRule;
-use crate::domain::config::Secret;
+use crate::domain::config::{Secret, SigningKey};
 
 /// The settings of one process.
 #[derive(Debug, Clone, Deserialize)]
@@ -68,6 +69,10 @@ pub struct Settings {
     pub delivery: Delivery,
     /// When a failed delivery is tried again.
     pub retry: Retry,
+    /// Who is told what happens.
+    pub operator: Operator,
+    /// What is remembered of attempts to deliver.
+    pub attempts: Attempts,
     /// When a webhook that fails is tried again.
     pub canary: Canary,
     /// Where webhooks may point to.
@@ -239,6 +244,41 @@ pub struct Stash {
     /// How long payloads that were given up are kept.
     #[serde(deserialize_with = "values::duration")]
     pub ttl: Duration,
+}
+
+/// Who is told what happens.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Operator {
+    /// Where operational events are POSTed to. Receivers put tokens into addresses.
+    #[serde(deserialize_with = "values::password")]
+    pub webhook: Option<Secret>,
+    /// Signs them.
+    #[serde(deserialize_with = "values::signing_key")]
+    pub secret: Option<SigningKey>,
+    /// How long operational events are kept.
+    #[serde(deserialize_with = "values::duration")]
+    pub events_retention: Duration,
+}
+
+impl Operator {
+    /// The address: http or https, with a host, without a user. `None`: none is given, or it is no such address.
+    pub fn url(&self) -> Option<Url> {
+        let url = Url::parse(self.webhook.as_ref()?.expose()).ok()?;
+        let is_plain = url.username().is_empty() && url.password().is_none();
+        (matches!(url.scheme(), "http" | "https") && url.has_host() && is_plain).then_some(url)
+    }
+}
+
+/// What is remembered of attempts to deliver.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Attempts {
+    /// The newest of each client.
+    pub kept: u32,
+    /// How long.
+    #[serde(deserialize_with = "values::duration")]
+    pub retention: Duration,
 }
 
 /// Where webhooks may point to.

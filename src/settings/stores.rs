@@ -17,6 +17,7 @@ impl Settings {
             source_prefix: self.source.prefix.clone(),
             transfer_topic: self.kafka.transfer_topic.clone(),
             dead_topic: self.kafka.dead_topic.clone(),
+            events_topic: self.kafka.events_topic.clone(),
             start: match self.kafka.start {
                 Start::Now => kafka::Start::Now,
                 Start::Earliest => kafka::Start::Earliest,

@@ -110,6 +110,20 @@ fn a_mistake_in_the_file_is_one_line_with_the_key() {
             "stash.ttl: must be 1m to 9years 11months 27days 21h 50m 24s (set in FILE)",
         ),
         ("[retry]\nbase = 5", "retry.base: expected a string, found a whole number (set in FILE)"),
+        ("[attempts]\nkept = 10001", "attempts.kept: must be 0 to 10000 (set in FILE)"),
+        ("[attempts]\nkept = -1", "attempts.kept: is out of range (set in FILE)"),
+        (
+            "[operator]\nwebhook = \"mailto:hunter2\"",
+            "operator.webhook: must be an http or https address with a host, without user and password (set in FILE)",
+        ),
+        (
+            "[operator]\nsecret = \"hunter2\"",
+            "operator.secret: is not base64 (with or without `whsec_` before it) (set in FILE)",
+        ),
+        (
+            "[operator]\nsecret = \"whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3\"",
+            "operator.secret: needs operator.webhook (DISPATCHER_OPERATOR_WEBHOOK) (set in FILE)",
+        ),
         ("[retry]\njitter = 1.5", "retry.jitter: must be 0 to 0.9 (set in FILE)"),
         ("[retry]\ncap = \"1s\"", "retry.cap: must not be below retry.base (set in FILE)"),
         ("[transfer]\npartitions = 0", "transfer.partitions: must be 1 to 1024 (set in FILE)"),
@@ -183,6 +197,23 @@ fn a_secret_is_read_from_its_file_and_never_shown() {
     assert!(mistake_with(&[("DISPATCHER_ADMIN_TOKEN_FILE", path)]).contains("is empty"));
     let message = mistake_with(&[("DISPATCHER_ADMIN_TOKEN", "hunter 2")]);
     assert!(!message.contains("hunter"), "{message}");
+}
+
+#[test]
+fn nothing_of_the_operators_webhook_shows() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3\n").unwrap();
+    let variables = [
+        ("DISPATCHER_OPERATOR_WEBHOOK", "https://ops.test/in?key=hunter2"),
+        ("DISPATCHER_OPERATOR_SECRET_FILE", file.path().to_str().unwrap()),
+    ];
+    let settings = Settings::load(&sources(None, &variables)).unwrap();
+    assert_eq!(settings.operator.url().unwrap().query(), Some("key=hunter2"));
+    assert!(settings.operator.secret.is_some());
+    let shown = format!("{settings:?}");
+    assert!(!shown.contains("hunter2") && !shown.contains("MDEy"), "{shown}");
+    let message = mistake_with(&[("DISPATCHER_OPERATOR_WEBHOOK", "https://hunter2@ops.test/")]);
+    assert!(message.starts_with("operator.webhook: ") && !message.contains("hunter2"), "{message}");
 }
 
 #[test]

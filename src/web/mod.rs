@@ -4,6 +4,8 @@
 //! |---|---|---|
 //! | `POST /v1/events` | takes change events, all of a request or none | admin |
 //! | `GET /v1/clients`, `GET`, `PUT`, `DELETE /v1/clients/{id}` | client configs with state and backlog | admin |
+//! | `GET /v1/clients/{id}/attempts` | attempts to deliver to a client | admin |
+//! | `GET /v1/operational-events` | what happened that the operator wants to know of | admin |
 //! | `GET /v1/dead-letters` | source records that could not be read | admin |
 //! | `GET /status` | every actor and store; 503 when one is down | anybody |
 //! | `GET /livez`, `GET /readyz` | the probes | anybody |
@@ -12,10 +14,12 @@
 //! Errors are problem documents (RFC 9457).
 
 mod admin;
+mod attempts;
 mod body;
 mod clients;
 mod dead_letters;
 mod events;
+mod operational_events;
 mod problem;
 mod readiness;
 mod redact;
@@ -36,13 +40,16 @@ use actix_web::{App, HttpServer, Resource, web};
 use actix_web_prom::PrometheusMetricsBuilder;
 use tokio::sync::{Mutex, Semaphore};
 
+use crate::domain::attempt::Attempt;
 use crate::domain::config::{ClientId, Secret};
 use crate::metrics::Metrics;
 use crate::ports::BoxFuture;
+use crate::ports::attempts::Attempts;
 use crate::ports::client_configs::ClientConfigs;
 use crate::ports::client_states::ClientStates;
 use crate::ports::clock::Clock;
 use crate::ports::event_log::EventLog;
+use crate::ports::operational_events::OperationalEvents;
 use crate::ports::stash::Stash;
 use problem::Problem;
 pub use readiness::Readiness;
@@ -104,6 +111,12 @@ pub struct WebState {
     pub actors: Arc<dyn Fn() -> Vec<serde_json::Value> + Send + Sync>,
     /// What a client's delivery actor last said of itself, while it has one: fresher than the stored state.
     pub delivery: LookUp<ClientId, serde_json::Value>,
+    /// What happened that the operator wants to know of.
+    pub operational_events: Arc<dyn OperationalEvents>,
+    /// The attempts to deliver that are remembered.
+    pub attempts: Arc<dyn Attempts>,
+    /// The last ordinary deliveries of a client that is served here, the newest first.
+    pub recent_deliveries: Ask<ClientId, Vec<Attempt>>,
     /// Every store.
     pub stores: Vec<StoreProbe>,
     /// How far the start or the stop has come.
@@ -183,6 +196,8 @@ fn api(app: &mut web::ServiceConfig) {
             web::resource("/clients/{id}").get(clients::get).put(clients::put).delete(clients::delete),
             "GET, PUT, DELETE",
         ))
+        .service(only(web::resource("/clients/{id}/attempts").get(attempts::list), "GET"))
+        .service(only(web::resource("/operational-events").get(operational_events::list), "GET"))
         .service(only(web::resource("/dead-letters").get(dead_letters::list), "GET"))
         .default_service(web::to(async || problem::not_found("there is nothing at this path")));
     app.service(api);
@@ -193,10 +208,10 @@ fn only(resource: Resource, methods: &'static str) -> Resource {
     resource.default_service(web::to(async move || problem::method_not_allowed(methods)))
 }
 
-/// The client of a path: strictly percent-decoded, so that every id has a path.
+/// The client of a path `/v1/clients/{id}` or below: strictly percent-decoded, so that every id has a path.
 fn client_of(request: &actix_web::HttpRequest) -> Result<ClientId, Problem> {
     let broken = |why: &str| Problem::bad_request(format!("client id in the path: {why}"));
-    let segment = request.uri().path().rsplit('/').next().unwrap_or_default();
+    let segment = request.uri().path().split('/').nth(3).unwrap_or_default();
     let bytes = percent_decode(segment).ok_or_else(|| broken("broken percent encoding"))?;
     if bytes.is_empty() || bytes.len() > CLIENT_ID_BYTES {
         return Err(broken("must be 1 to 512 bytes"));

@@ -11,12 +11,14 @@ use dispatcher::domain::transfer::{
     DocumentHash, EventId, NewTransfer, Sequence, SourcePosition, Transfer, TransferKind,
 };
 use dispatcher::ports::BoxFuture;
+use dispatcher::ports::attempts::Attempts;
 use dispatcher::ports::client_configs::ClientConfigs;
 use dispatcher::ports::client_states::ClientStates;
 use dispatcher::ports::clock::SystemClock;
 use dispatcher::ports::event_log::{BatchLimits, EventLog};
 use dispatcher::ports::job_queue::JobQueues;
 use dispatcher::ports::locks::Locks;
+use dispatcher::ports::operational_events::OperationalEvents;
 use dispatcher::ports::stash::Stash;
 
 use crate::job_queue::QueueBackend;
@@ -28,6 +30,8 @@ pub(crate) struct Stores {
     pub(crate) configs: Arc<dyn ClientConfigs>,
     pub(crate) states: Arc<dyn ClientStates>,
     pub(crate) locks: Arc<dyn Locks>,
+    pub(crate) events: Arc<dyn OperationalEvents>,
+    pub(crate) attempts: Arc<dyn Attempts>,
     pub(crate) close: BoxFuture<'static, ()>,
 }
 
@@ -69,6 +73,8 @@ impl Backend for EmbeddedBackend {
                 configs: embedded.configs(),
                 states: embedded.states(),
                 locks: embedded.locks(),
+                events: embedded.operational_events(),
+                attempts: embedded.attempts(),
                 close: Box::pin(async move { embedded.close().await }),
             }
         })

@@ -2,6 +2,7 @@
 //! backend at the end runs all of them.
 #![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
 
+mod attempts;
 mod client_configs;
 mod client_states;
 mod clock;
@@ -14,6 +15,7 @@ mod locks;
 mod log_backend;
 #[cfg(feature = "cluster")]
 mod log_registry;
+mod operational_events;
 #[cfg(feature = "cluster")]
 mod platform;
 #[cfg(feature = "cluster")]
@@ -112,6 +114,24 @@ mod embedded {
             an_expired_lease_is_taken_over,
             keys_are_independent,
         ],
+        operational_events: [
+            events_are_numbered_in_their_order,
+            an_event_comes_back_as_it_was,
+            an_event_that_is_recorded_twice_is_one,
+            events_are_listed_from_both_ends_and_by_client,
+            a_page_of_events_is_bounded,
+            a_reader_begins_behind_the_newest_event_and_never_goes_back,
+            old_events_go_and_numbers_never_come_again,
+            who_reads_by_number_passes_over_none,
+            events_outlive_a_restart,
+        ],
+        attempts: [
+            attempts_come_back_as_they_were_newest_first,
+            an_attempt_that_is_recorded_twice_is_one,
+            the_newest_of_each_client_are_kept,
+            attempts_are_paged,
+            old_attempts_are_forgotten,
+        ],
     );
 }
 
@@ -189,6 +209,24 @@ mod on_postgres {
             a_lease_that_was_given_back_cannot_be_renewed,
             an_expired_lease_is_taken_over,
             keys_are_independent,
+        ],
+        operational_events: [
+            events_are_numbered_in_their_order,
+            an_event_comes_back_as_it_was,
+            an_event_that_is_recorded_twice_is_one,
+            events_are_listed_from_both_ends_and_by_client,
+            a_page_of_events_is_bounded,
+            a_reader_begins_behind_the_newest_event_and_never_goes_back,
+            old_events_go_and_numbers_never_come_again,
+            who_reads_by_number_passes_over_none,
+            events_outlive_a_restart,
+        ],
+        attempts: [
+            attempts_come_back_as_they_were_newest_first,
+            an_attempt_that_is_recorded_twice_is_one,
+            the_newest_of_each_client_are_kept,
+            attempts_are_paged,
+            old_attempts_are_forgotten,
         ],
         log_registry: [
             a_log_is_found_once_it_is_registered,

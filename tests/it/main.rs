@@ -27,6 +27,7 @@ mod fixtures;
 mod flow;
 mod hostile;
 mod kill;
+mod operational_events;
 mod outage;
 #[cfg(feature = "cluster")]
 mod outages;
@@ -34,11 +35,11 @@ mod panic;
 #[cfg(feature = "cluster")]
 mod passwords;
 mod readme;
-mod roles;
 #[cfg(feature = "cluster")]
 mod redis_emptied;
 #[cfg(feature = "cluster")]
 mod replicas;
+mod roles;
 mod stop;
 #[cfg(feature = "cluster")]
 mod topics;

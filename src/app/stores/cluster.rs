@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use super::{NotOpen, RoleBoard, Stores, until_there};
+use crate::actors::operational_events::EventRecorder;
 use crate::app::own_runtime::OwnRuntime;
 use crate::backends::bullmq::{BullMq, BullMqOptions};
-use crate::backends::kafka::{self, KafkaEventLog};
+use crate::backends::kafka::{self, KafkaEventLog, TellOperator};
 use crate::backends::mongo::MongoClientConfigs;
 use crate::backends::postgres::{self, Postgres};
 use crate::backends::redis::{Redis, StateCopies};
@@ -20,6 +21,7 @@ pub(super) async fn open(
     clock: Arc<dyn Clock>,
     metrics: &Metrics,
     startup: &Startup,
+    events: EventRecorder,
 ) -> anyhow::Result<Stores> {
     // Connections live on a runtime of their own: an actor that never yields must not hold up everybody's answers.
     let runtime = OwnRuntime::start("stores", 1)?;
@@ -45,13 +47,14 @@ pub(super) async fn open(
     })
     .await?;
     let options = settings.kafka_options();
+    let tell: TellOperator = Arc::new(move |event| events.record(event));
     let kafka = until_there("kafka", startup, async || {
-        KafkaEventLog::open(options.clone(), postgres.registry(), clock.clone(), metrics).await.map_err(
-            |err| match err {
-                kafka::OpenError::Unavailable(why) => NotOpen::Away(why),
-                other => NotOpen::Wrong(anyhow::Error::new(other).context("kafka")),
-            },
-        )
+        let (options, registry) = (options.clone(), postgres.registry());
+        let opened = KafkaEventLog::open(options, registry, clock.clone(), metrics, tell.clone()).await;
+        opened.map_err(|err| match err {
+            kafka::OpenError::Unavailable(why) => NotOpen::Away(why),
+            other => NotOpen::Wrong(anyhow::Error::new(other).context("kafka")),
+        })
     })
     .await?;
     let kafka = Arc::new(kafka);
@@ -68,6 +71,9 @@ pub(super) async fn open(
             clock,
         ))),
         roles: role_board(redis.clone()),
+        operational_events: postgres.operational_events(),
+        events_topic: Some(kafka.operational_events()?),
+        attempts: postgres.attempts(),
         configs_in: "mongo",
         probes: probes(&kafka, &mongo, &postgres, &redis),
         housekeeping: Arc::new(|_| Box::pin(async { Ok(0) })),

@@ -39,6 +39,9 @@ pub(super) async fn open(settings: &Settings, clock: Arc<dyn Clock>) -> anyhow::
         locks: embedded.locks(),
         queues: embedded.queues(),
         roles: RoleBoard::of_one_process(),
+        operational_events: embedded.operational_events(),
+        events_topic: None,
+        attempts: embedded.attempts(),
         configs_in: NAME,
         probes: vec![StoreProbe {
             name: NAME.to_owned(),

@@ -3,6 +3,7 @@
 //!
 //! `database` runs all statements; the other files implement one port each.
 
+mod attempts;
 mod client_configs;
 mod client_states;
 mod database;
@@ -12,6 +13,7 @@ mod job;
 mod job_queue;
 mod lock_file;
 mod locks;
+mod operational_events;
 mod probe;
 mod schema;
 mod stash;
@@ -26,6 +28,7 @@ use diesel::dsl::update;
 use diesel::prelude::*;
 use diesel_migrations::{EmbeddedMigrations, embed_migrations};
 
+use self::attempts::SqliteAttempts;
 use self::client_configs::SqliteClientConfigs;
 use self::client_states::SqliteClientStates;
 use self::database::Database;
@@ -33,15 +36,18 @@ use self::event_log::SqliteEventLog;
 use self::job_queue::SqliteQueues;
 use self::lock_file::LockFile;
 use self::locks::SqliteLocks;
+use self::operational_events::SqliteOperationalEvents;
 pub use self::probe::probe;
 use self::schema::{drain_leases, health, locks as locks_table};
 use self::stash::SqliteStash;
+use crate::ports::attempts::Attempts;
 use crate::ports::client_configs::ClientConfigs;
 use crate::ports::client_states::ClientStates;
 use crate::ports::clock::Clock;
 use crate::ports::event_log::{BatchLimits, EventLog};
 use crate::ports::job_queue::JobQueues;
 use crate::ports::locks::Locks;
+use crate::ports::operational_events::OperationalEvents;
 use crate::ports::stash::Stash;
 use crate::ports::{BoxFuture, StoreError, StoreResult};
 
@@ -90,6 +96,8 @@ pub struct Embedded {
     configs: Arc<SqliteClientConfigs>,
     states: Arc<SqliteClientStates>,
     locks: Arc<SqliteLocks>,
+    events: Arc<SqliteOperationalEvents>,
+    attempts: Arc<SqliteAttempts>,
     queue_database: Arc<Database>,
     queues: Arc<SqliteQueues>,
 }
@@ -120,6 +128,8 @@ impl Embedded {
             configs: Arc::new(SqliteClientConfigs::new(Arc::clone(&database))),
             states: Arc::new(SqliteClientStates::new(Arc::clone(&database))),
             locks: Arc::new(SqliteLocks::new(Arc::clone(&database))),
+            events: Arc::new(SqliteOperationalEvents::new(Arc::clone(&database))),
+            attempts: Arc::new(SqliteAttempts::new(Arc::clone(&database))),
             queues: Arc::new(queues),
             queue_database,
             database,
@@ -149,6 +159,16 @@ impl Embedded {
     /// The locks.
     pub fn locks(&self) -> Arc<dyn Locks> {
         Arc::clone(&self.locks) as _
+    }
+
+    /// The operational events.
+    pub fn operational_events(&self) -> Arc<dyn OperationalEvents> {
+        Arc::clone(&self.events) as _
+    }
+
+    /// The attempts to deliver.
+    pub fn attempts(&self) -> Arc<dyn Attempts> {
+        Arc::clone(&self.attempts) as _
     }
 
     /// The queues.

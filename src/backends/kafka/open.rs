@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::KafkaEventLog;
 use super::append::Appender;
 use super::errors::{OpenError, open_error};
-use super::gaps::Gaps;
+use super::gaps::{Gaps, TellOperator};
 use super::ingest::Destinations;
 use super::member::Member;
 use super::offsets::{self, Partition, Point};
@@ -27,7 +27,8 @@ use crate::ports::clock::Clock;
 use crate::ports::log_registry::{KnownLog, LogRegistry};
 
 impl KafkaEventLog {
-    /// Opens the log; makes its topics when they are missing. The brokers are waited for some seconds.
+    /// Opens the log; makes its topics when they are missing. The brokers are waited for some seconds. `tell` hears of records that are
+    /// gone before they were read.
     ///
     /// # Errors
     ///
@@ -37,6 +38,7 @@ impl KafkaEventLog {
         registry: Arc<dyn LogRegistry>,
         clock: Arc<dyn Clock>,
         metrics: &Metrics,
+        tell: TellOperator,
     ) -> Result<Self, OpenError> {
         check_names(&options)?;
         let watch = Watch::default();
@@ -78,10 +80,10 @@ impl KafkaEventLog {
             appender: Appender::new(Arc::clone(&admin), options.sources(), transactions)?,
             options,
             registry,
+            gaps: Gaps::new(metrics.gaps.clone(), tell, Arc::clone(&clock)),
             clock,
             admin,
             watch,
-            gaps: Gaps::new(metrics.gaps.clone()),
             worker,
             new_groups: Mutex::new(HashSet::new()),
             members: watch::Sender::new(()),
@@ -94,7 +96,7 @@ fn check_names(options: &KafkaOptions) -> Result<(), OpenError> {
     if let Some(name) = options.options.keys().find(|name| owned_option(name)) {
         return Err(OpenError::Option(format!("{name}: the service sets it itself")));
     }
-    for topic in [&options.transfer_topic, &options.dead_topic] {
+    for topic in [&options.transfer_topic, &options.dead_topic, &options.events_topic] {
         if options.sources().contains(topic) {
             let (topic, sources) = (topic.clone(), options.sources().to_string());
             return Err(OpenError::SourceTopic { topic, sources });

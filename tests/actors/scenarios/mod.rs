@@ -7,6 +7,7 @@ mod endings;
 mod insurance;
 mod memory;
 mod orders;
+mod records;
 mod replicas;
 mod resting;
 mod source;

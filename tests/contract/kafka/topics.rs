@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use dispatcher::backends::kafka::{KafkaOptions, OpenError, Start};
 use dispatcher::domain::config::Secret;
+use dispatcher::domain::operational_event::Happening;
 use dispatcher::domain::transfer::{NewTransfer, partition_of};
 use dispatcher::ports::StoreError;
 use dispatcher::ports::event_log::{BatchLimits, EventLog, IngestWork, NewRecord};
@@ -181,6 +182,9 @@ async fn what_is_gone_is_said_and_passed_over() {
     let source = log.source(&backend.group("g"), LIMITS).await.unwrap();
     let found = read(&*source, 1).await;
     assert_eq!((values(&found), backend.gaps("source")), (vec!["3"], 1));
+    let told = backend.told.lock().unwrap().clone();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!((told[0].happening, &told[0].details["partition"]), (Happening::SourceGap, &0.into()));
     // Nothing is said of what was committed.
     source.commit(work(&found)).await.unwrap();
     source.rewind().await.unwrap();

@@ -129,7 +129,7 @@ impl Cluster {
             ("DISPATCHER_SOURCE_PREFIX", name.clone()),
             ("DISPATCHER_TRANSFER_TOPIC", self.transfer_topic()),
             ("DISPATCHER_DEAD_TOPIC", format!("dead-{name}")),
-            ("DISPATCHER_EVENTS_TOPIC", format!("events-{name}")),
+            ("DISPATCHER_EVENTS_TOPIC", self.events_topic()),
             ("DISPATCHER_CONSUMER_GROUP_ID", name.clone()),
             ("KAFKA_BROKERS", address(&self.kafka)),
             ("REDIS_HOST", self.redis.host().to_owned()),
@@ -156,6 +156,11 @@ impl Cluster {
     /// Where transfers go.
     pub(crate) fn transfer_topic(&self) -> String {
         format!("transfer-{}", self.name)
+    }
+
+    /// Where operational events go.
+    pub(crate) fn events_topic(&self) -> String {
+        format!("events-{}", self.name)
     }
 
     /// The topic of a collection, `<db>.<collection>`.
