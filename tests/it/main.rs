@@ -33,6 +33,7 @@ mod outage;
 mod outages;
 mod owners;
 mod panic;
+mod queues;
 #[cfg(feature = "cluster")]
 mod passwords;
 mod readme;
