@@ -34,6 +34,7 @@ mod outage;
 mod outages;
 mod owners;
 mod panic;
+mod queues;
 #[cfg(feature = "cluster")]
 mod passwords;
 mod readme;
