@@ -2,9 +2,11 @@
 
 mod actor_tree;
 mod gauges;
+mod own_runtime;
 mod records;
 mod signals;
 mod stores;
+mod workers;
 
 use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
@@ -21,7 +23,8 @@ use self::gauges::Gauges;
 use self::records::Recorders;
 pub use self::signals::Signals;
 use self::stores::Stores;
-use crate::actors::config_cache::Refresh;
+use self::workers::Workers;
+use crate::actors::config_cache::{Refresh, Reload};
 use crate::actors::delivery_fleet::{DELIVERY_KIND, DeliveryFleetActor, RecentOf};
 use crate::backends::http::HttpSenders;
 use crate::domain::attempt::Attempt;
@@ -29,13 +32,19 @@ use crate::domain::config::ClientId;
 use crate::metrics::Metrics;
 use crate::ports::clock::{Clock, SystemClock};
 use crate::ports::webhook_sender::SendLimits;
-use crate::ports::{BoxFuture, StoreResult};
+use crate::ports::{BoxFuture, StoreError, StoreResult};
 use crate::runtime::{Arbiters, Kit, RestartPolicy, StopStep};
-use crate::settings::{Settings, SettingsError};
+use crate::settings::{Role, Roles, Settings, SettingsError};
 use crate::web::{self, Ask, Readiness, Startup, WebState};
+use crate::workers::queues::Queue;
+use crate::workers::upkeep::Upkeep;
+use crate::workers::{Exclusive, OpenQueues};
 
 /// How often old records are removed.
 const HOUSEKEEPING_EVERY: Duration = Duration::from_secs(10);
+
+/// How often a replica says which roles it has.
+const TELL_ROLES_EVERY: Duration = Duration::from_secs(5);
 
 /// How long one of the quick steps of stopping may take.
 const STOP_STEP: Duration = Duration::from_secs(5);
@@ -49,6 +58,7 @@ pub struct Service {
     close: BoxFuture<'static, ()>,
     tree: ActorTree,
     recorders: Recorders,
+    workers: Workers,
     web: ServerHandle,
     pipeline: Arbiters,
     delivery: Arc<Arbiters>,
@@ -114,12 +124,22 @@ impl Service {
         let tree = ActorTree::start(parts).await?;
         readiness.configs_are_loaded();
         keep_house(stores.housekeeping.clone(), clock.clone(), kit.shutdown().token());
+        let queues = OpenQueues::<Queue>::new(&*stores.queues);
+        let workers = Workers::start(workers::Parts {
+            settings: &settings,
+            queues: &queues,
+            upkeep: upkeep(&settings, &stores, &tree, &metrics, clock.clone()),
+            metrics: &metrics,
+            clock: &*clock,
+        })?;
         readiness.is_started();
+        tell_roles(settings.roles.list(), stores.roles.tell.clone(), kit.shutdown().token());
 
         let gauges = Gauges {
             source_lag: tree.source_lag.clone(),
             transfer_lag: tree.transfer_lag.clone(),
             stash: stores.stash.clone(),
+            queues,
             clock: clock.clone(),
             metrics: metrics.clone(),
         };
@@ -144,6 +164,7 @@ impl Service {
             close: stores.close,
             tree,
             recorders,
+            workers,
             web,
             pipeline,
             delivery,
@@ -159,10 +180,15 @@ impl Service {
     pub async fn stop(self) {
         self.readiness.is_stopping();
         self.readiness.close_intake();
+        // Beside the others: handlers may take as long as deliveries.
+        let workers = actix_rt::spawn(self.workers.stop(self.in_flight_limit));
         let steps = vec![
             StopStep::new("source", STOP_STEP, self.tree.end_source()),
             StopStep::new("delivery", self.in_flight_limit, self.tree.quiesce()),
             StopStep::new("commit", STOP_STEP, self.tree.end_transfer()),
+            StopStep::new("workers", self.in_flight_limit + STOP_STEP, async {
+                let _ = workers.await;
+            }),
             StopStep::new("records", STOP_STEP, self.recorders.are_written()),
             // Made when its turn comes: the call itself closes the port, and probes are to be answered until the end.
             StopStep::new("web", STOP_STEP * 2, async { self.web.stop(true).await }),
@@ -231,6 +257,55 @@ fn keep_house(housekeeping: Ask<i64, StoreResult<u64>>, clock: Arc<dyn Clock>, s
     });
 }
 
+/// Says again and again what this process does, so that others know what nobody does.
+fn tell_roles(roles: Vec<Role>, tell: Ask<Vec<&'static str>, ()>, stop: CancellationToken) {
+    let roles: Vec<_> = roles.into_iter().map(Role::as_str).collect();
+    log::info!("roles={}", roles.join(","));
+    actix_rt::spawn(stop.run_until_cancelled_owned(async move {
+        loop {
+            tell(roles.clone()).await;
+            tokio::time::sleep(TELL_ROLES_EVERY).await;
+        }
+    }));
+}
+
+/// Those that neither this process has, whatever the others hear of it, nor another.
+fn unattended_roles(
+    ours: Roles,
+    held: Ask<(), Result<Vec<&'static str>, String>>,
+) -> Ask<(), Option<Vec<&'static str>>> {
+    Arc::new(move |()| {
+        let (ours, held) = (ours.clone(), held.clone());
+        Box::pin(async move {
+            let held = held(()).await.ok()?;
+            let others = Role::ALL.into_iter().filter(|role| !ours.has(*role)).map(Role::as_str);
+            Some(others.filter(|role| !held.contains(role)).collect())
+        })
+    })
+}
+
+fn upkeep(
+    settings: &Settings,
+    stores: &Stores,
+    tree: &ActorTree,
+    metrics: &Metrics,
+    clock: Arc<dyn Clock>,
+) -> Upkeep {
+    let config_cache = tree.config_cache.clone();
+    Upkeep {
+        stash: stores.stash.clone(),
+        stash_ttl: settings.stash.ttl,
+        reload_configs: Arc::new(move || {
+            let config_cache = config_cache.clone();
+            Box::pin(async move {
+                let gone = |err: MailboxError| StoreError::Unavailable(format!("config cache: {err}"));
+                config_cache.send(Reload).await.map_err(gone)?
+            })
+        }),
+        exclusive: Exclusive { locks: stores.locks.clone(), clock, metrics: metrics.clone() },
+    }
+}
+
 fn web_state(
     settings: &Settings,
     stores: &Stores,
@@ -244,6 +319,9 @@ fn web_state(
     let (registry, deliveries) = (kit.registry().clone(), kit.registry().clone());
     WebState {
         mode: settings.mode.as_str(),
+        roles: settings.roles.list().into_iter().map(Role::as_str).collect(),
+        unattended_roles: unattended_roles(settings.roles.clone(), stores.roles.held.clone()),
+        serves_api: settings.roles.has(Role::Web),
         source_prefix: settings.source.prefix.as_str().into(),
         admin_token: settings.api.admin_token.clone(),
         configs: stores.configs.clone(),

@@ -24,7 +24,7 @@ use crate::ports::clock::Clock;
 use crate::ports::event_log::BatchLimits;
 use crate::ports::webhook_sender::WebhookSenders;
 use crate::runtime::{Arbiters, ByteBudget, Cell, Kit, Life, Shutdown, supervise};
-use crate::settings::Settings;
+use crate::settings::{Role, Settings};
 use crate::web::Startup;
 
 /// How much ingest reads at once.
@@ -54,8 +54,9 @@ pub(super) struct ActorTree {
     pub(super) source_lag: LagProbe,
     pub(super) transfer_lag: LagProbe,
     pub(super) fleet: Addr<DeliveryFleetActor>,
-    source: Running,
-    transfer: Running,
+    /// What the roles of this process leave out.
+    source: Option<Running>,
+    transfer: Option<Running>,
     stop_reading: CancellationToken,
 }
 
@@ -112,36 +113,43 @@ impl ActorTree {
 
         let (source_lag, transfer_lag) = (LagProbe::default(), LagProbe::default());
         let stop_reading = CancellationToken::new();
-        let transfer = Running::start(kit, &arbiter, |stop| TransferStage {
-            log: stores.log.clone(),
-            group: settings.source.transfer_group(),
-            limits: BATCH,
-            stash: stores.stash.clone(),
-            states: stores.states.clone(),
-            windows,
-            unsettled_per_partition: settings.delivery.unsettled_per_partition,
-            fleet: fleet.addr.clone(),
-            metrics: metrics.clone(),
-            lag: transfer_lag.clone(),
-            stop_reading: stop_reading.clone(),
-            stop,
-        });
-        let source = Running::start(kit, &arbiter, |stop| SourceStage {
-            log: stores.log.clone(),
-            group: settings.source.group.clone(),
-            limits: BATCH,
-            names: source_names(settings),
-            mongo_prefix: settings.mongo.prefix.as_str().into(),
-            revoke: settings.routing.revoke,
-            configs: stores.configs.clone(),
-            table,
-            config_cache: config_cache.addr.clone(),
-            clock,
-            metrics: metrics.clone(),
-            lag: source_lag.clone(),
-            stop,
-        });
-        for cell in [&stash.cell, &fleet.cell, &config_cache.cell, &transfer.cell, &source.cell] {
+        let transfer = || {
+            Running::start(kit, &arbiter, |stop| TransferStage {
+                log: stores.log.clone(),
+                group: settings.source.transfer_group(),
+                limits: BATCH,
+                stash: stores.stash.clone(),
+                states: stores.states.clone(),
+                windows,
+                unsettled_per_partition: settings.delivery.unsettled_per_partition,
+                fleet: fleet.addr.clone(),
+                metrics: metrics.clone(),
+                lag: transfer_lag.clone(),
+                stop_reading: stop_reading.clone(),
+                stop,
+            })
+        };
+        let transfer = settings.roles.has(Role::Transfer).then(transfer);
+        let source = || {
+            Running::start(kit, &arbiter, |stop| SourceStage {
+                log: stores.log.clone(),
+                group: settings.source.group.clone(),
+                limits: BATCH,
+                names: source_names(settings),
+                mongo_prefix: settings.mongo.prefix.as_str().into(),
+                revoke: settings.routing.revoke,
+                configs: stores.configs.clone(),
+                table,
+                config_cache: config_cache.addr.clone(),
+                clock,
+                metrics: metrics.clone(),
+                lag: source_lag.clone(),
+                stop,
+            })
+        };
+        let source = settings.roles.has(Role::Ingest).then(source);
+        let stages = [&transfer, &source].into_iter().flatten().map(|running| &running.cell);
+        for cell in [&stash.cell, &fleet.cell, &config_cache.cell].into_iter().chain(stages) {
             end_process_if_it_fails(cell.clone(), kit.shutdown().clone());
         }
         Ok(Self {
@@ -157,7 +165,9 @@ impl ActorTree {
 
     /// No more change events are read. Ready when what was read is written.
     pub(super) async fn end_source(&self) {
-        self.source.end().await;
+        if let Some(source) = &self.source {
+            source.end().await;
+        }
     }
 
     /// No more requests are started. Ready when none is on the wire.
@@ -170,7 +180,9 @@ impl ActorTree {
 
     /// Commits what is settled.
     pub(super) async fn end_transfer(&self) {
-        self.transfer.end().await;
+        if let Some(transfer) = &self.transfer {
+            transfer.end().await;
+        }
     }
 }
 

@@ -15,12 +15,31 @@ use crate::ports::client_configs::ClientConfigs;
 use crate::ports::client_states::ClientStates;
 use crate::ports::clock::Clock;
 use crate::ports::event_log::EventLog;
+use crate::ports::job_queue::JobQueues;
 use crate::ports::locks::Locks;
 use crate::ports::operational_events::{EventTopic, OperationalEvents};
 use crate::ports::stash::Stash;
 use crate::ports::{BoxFuture, StoreResult};
-use crate::settings::{Mode, Settings};
+use crate::settings::{Mode, Role, Settings};
 use crate::web::{Ask, Startup, StoreProbe};
+
+/// Where replicas tell each other which roles they have.
+pub(super) struct RoleBoard {
+    /// Says for a while that somebody has these.
+    pub(super) tell: Ask<Vec<&'static str>, ()>,
+    /// Those that somebody has.
+    pub(super) held: Ask<(), Result<Vec<&'static str>, String>>,
+}
+
+impl RoleBoard {
+    /// Where there are no others.
+    fn of_one_process() -> Self {
+        Self {
+            tell: Arc::new(|_| Box::pin(async {})),
+            held: Arc::new(|()| Box::pin(async { Ok(Role::ALL.map(Role::as_str).to_vec()) })),
+        }
+    }
+}
 
 /// What the service works on.
 pub(super) struct Stores {
@@ -33,6 +52,9 @@ pub(super) struct Stores {
     /// Where operational events are copied to for others.
     pub(super) events_topic: Option<Arc<dyn EventTopic>>,
     pub(super) attempts: Arc<dyn Attempts>,
+    pub(super) queues: Arc<dyn JobQueues>,
+    /// Who does what.
+    pub(super) roles: RoleBoard,
     /// The name on `/status` of the store that has the configs.
     pub(super) configs_in: &'static str,
     /// Each of them, for `/status`.

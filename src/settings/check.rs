@@ -20,6 +20,16 @@ impl Settings {
         require((1..=1024).contains(&self.transfer.partitions), "transfer.partitions", "must be 1 to 1024")?;
         within("transfer.retention", self.transfer.retention, MINUTE, 3650 * DAY)?;
 
+        for (queue, concurrency) in &self.workers {
+            require((1..=1000).contains(concurrency), &format!("workers.{queue}"), "must be 1 to 1000")?;
+        }
+        within("stash.ttl", self.stash.ttl, MINUTE, 3650 * DAY)?;
+        require(
+            self.mode == Mode::Cluster || self.roles.are_all(),
+            "roles",
+            "embedded mode has one process, which does everything: leave it out, or name all of them",
+        )?;
+
         let delivery = &self.delivery;
         let positive = "must be at least 1";
         require(delivery.client_records >= 1, "delivery.client_records", positive)?;

@@ -6,6 +6,7 @@ mod environment;
 mod error;
 mod kafka_options;
 mod load;
+mod roles;
 #[cfg(feature = "cluster")]
 mod stores;
 mod values;
@@ -15,6 +16,7 @@ mod cluster_tests;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -26,6 +28,7 @@ pub use cluster::{Kafka, Mongo, Postgres, Queue, Redis, SslMode};
 pub use environment::{Environment, admin_token, unused};
 pub use error::SettingsError;
 pub use load::Sources;
+pub use roles::{Role, Roles};
 
 use crate::backends::http::EgressRule;
 use crate::domain::config::{Secret, SigningKey};
@@ -36,6 +39,8 @@ use crate::domain::config::{Secret, SigningKey};
 pub struct Settings {
     /// Which stores are used.
     pub mode: Mode,
+    /// What this process does.
+    pub roles: Roles,
     /// Where embedded mode keeps its file.
     pub data_dir: PathBuf,
     /// The HTTP API.
@@ -52,6 +57,10 @@ pub struct Settings {
     pub postgres: Postgres,
     /// The queues.
     pub queue: Queue,
+    /// How many jobs of each queue run at once in this process, by the queue's name.
+    pub workers: BTreeMap<String, u32>,
+    /// What could not be delivered.
+    pub stash: Stash,
     /// Who gets what.
     pub routing: Routing,
     /// The transfer log.
@@ -80,7 +89,7 @@ pub struct Settings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// One SQLite file.
+    /// Two SQLite files.
     Embedded,
     /// Kafka, MongoDB, PostgreSQL, Redis.
     Cluster,
@@ -261,6 +270,15 @@ pub struct Attempts {
     /// How long.
     #[serde(deserialize_with = "values::duration")]
     pub retention: Duration,
+}
+
+/// What could not be delivered.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stash {
+    /// How long payloads that were given up are kept.
+    #[serde(deserialize_with = "values::duration")]
+    pub ttl: Duration,
 }
 
 /// Where webhooks may point to.

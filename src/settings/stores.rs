@@ -38,6 +38,19 @@ impl Settings {
         }
     }
 
+    /// Redis for the queues: a URL with everything in it.
+    ///
+    /// # Errors
+    /// It cannot take the password.
+    pub fn queue_url(&self) -> Result<Secret, SettingsError> {
+        let url = self.redis.url().unwrap_or_else(|| Secret::new(""));
+        let Some(password) = &self.redis.password else { return Ok(url) };
+        let wrong = || SettingsError::new("redis.url", "is no URL that can take a password");
+        let mut whole = url::Url::parse(url.expose()).map_err(|_| wrong())?;
+        whole.set_password(Some(password.expose())).map_err(|()| wrong())?;
+        Ok(Secret::new(whole.as_str()))
+    }
+
     /// How MongoDB is reached.
     pub fn mongo_options(&self) -> MongoOptions {
         let given = |text: &String| (!text.is_empty()).then(|| text.clone());

@@ -81,6 +81,12 @@ pub struct StoreProbe {
 pub struct WebState {
     /// `embedded` or `cluster`.
     pub mode: &'static str,
+    /// What this process does.
+    pub roles: Vec<&'static str>,
+    /// What no replica does; `None`: that cannot be known right now.
+    pub unattended_roles: Ask<(), Option<Vec<&'static str>>>,
+    /// Whether the API is answered; status, probes and metrics always are.
+    pub serves_api: bool,
     /// The prefix of source topics: bare values become records of `<prefix>.<db>.<collection>`.
     pub source_prefix: Arc<str>,
     /// What admin requests carry; without one, only this machine is answered.
@@ -146,13 +152,15 @@ pub fn start(state: WebState, listener: TcpListener) -> io::Result<Server> {
         config_writes: Mutex::new(()),
         probing: Mutex::new(()),
     });
+    let serves_api = shared.service.serves_api;
     let server = HttpServer::new(move || {
         let headers = DefaultHeaders::new()
             .add(("cache-control", "no-store"))
             .add(("x-content-type-options", "nosniff"));
         App::new()
             .app_data(shared.clone())
-            .configure(routes)
+            .configure(always)
+            .configure(if serves_api { api } else { no_api })
             .default_service(web::to(async || problem::not_found("there is nothing at this path")))
             .wrap(headers)
             .wrap(requests.clone())
@@ -167,7 +175,19 @@ pub fn start(state: WebState, listener: TcpListener) -> io::Result<Server> {
     Ok(server.run())
 }
 
-fn routes(app: &mut web::ServiceConfig) {
+fn always(app: &mut web::ServiceConfig) {
+    app.service(only(web::resource("/status").get(status::status), "GET"))
+        .service(only(web::resource("/livez").get(status::livez), "GET"))
+        .service(only(web::resource("/readyz").get(status::readyz), "GET"))
+        .service(only(web::resource("/metrics").get(status::metrics), "GET"));
+}
+
+fn no_api(app: &mut web::ServiceConfig) {
+    let answer = || web::to(async || problem::not_found("this process has not the role `web`"));
+    app.service(web::scope("/v1").default_service(answer()));
+}
+
+fn api(app: &mut web::ServiceConfig) {
     let api = web::scope("/v1")
         .wrap(from_fn(admin::guard))
         .service(only(web::resource("/events").post(events::post), "POST"))
@@ -180,11 +200,7 @@ fn routes(app: &mut web::ServiceConfig) {
         .service(only(web::resource("/operational-events").get(operational_events::list), "GET"))
         .service(only(web::resource("/dead-letters").get(dead_letters::list), "GET"))
         .default_service(web::to(async || problem::not_found("there is nothing at this path")));
-    app.service(only(web::resource("/status").get(status::status), "GET"))
-        .service(only(web::resource("/livez").get(status::livez), "GET"))
-        .service(only(web::resource("/readyz").get(status::readyz), "GET"))
-        .service(only(web::resource("/metrics").get(status::metrics), "GET"))
-        .service(api);
+    app.service(api);
 }
 
 /// Answers other methods with what is allowed.

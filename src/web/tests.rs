@@ -76,6 +76,9 @@ impl World {
         let probe = store_is_up.clone();
         let state = WebState {
             mode: "embedded",
+            roles: vec!["ingest", "web"],
+            unattended_roles: Arc::new(|()| Box::pin(async { Some(vec!["heavy"]) })),
+            serves_api: true,
             source_prefix: "mongo".into(),
             admin_token: token.map(Secret::new),
             configs: configs.clone(),

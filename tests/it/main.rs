@@ -35,6 +35,7 @@ mod panic;
 #[cfg(feature = "cluster")]
 mod passwords;
 mod readme;
+mod roles;
 #[cfg(feature = "cluster")]
 mod redis_emptied;
 #[cfg(feature = "cluster")]

@@ -18,6 +18,7 @@ mod schedules;
 #[cfg(feature = "cluster")]
 #[path = "../services/mod.rs"]
 mod services;
+mod upkeep;
 mod world;
 
 /// Runs every case in a world of its own.

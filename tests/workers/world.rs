@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::marker::PhantomData;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -193,14 +194,7 @@ impl World {
     /// Queues in a SQLite file.
     pub(crate) async fn in_a_file() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let options = EmbeddedOptions {
-            data_dir: folder.path().to_owned(),
-            partitions: 1,
-            retention: Duration::from_secs(3600),
-            tail: BatchLimits { records: 1, bytes: 1 },
-            clock: Arc::new(SystemClock),
-        };
-        let embedded = Embedded::open(options).await.unwrap();
+        let embedded = open_in(folder.path()).await;
         let queues = embedded.queues();
         Self::of(&*queues, Some(Folder { _embedded: embedded, _path: folder }))
     }
@@ -227,6 +221,17 @@ impl World {
     pub(crate) fn counted(&self, queue: &str, job: &str, outcome: &str) -> u64 {
         self.kit.metrics.jobs.with_label_values(&[queue, job, outcome]).get()
     }
+}
+
+pub(crate) async fn open_in(folder: &Path) -> Embedded {
+    let options = EmbeddedOptions {
+        data_dir: folder.to_owned(),
+        partitions: 1,
+        retention: Duration::from_secs(3600),
+        tail: BatchLimits { records: 1, bytes: 1 },
+        clock: Arc::new(SystemClock),
+    };
+    Embedded::open(options).await.unwrap()
 }
 
 /// A job that no type of ours would make.

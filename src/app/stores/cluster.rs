@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use tokio::runtime::{Builder, Runtime};
-
-use super::{NotOpen, Stores, until_there};
+use super::{NotOpen, RoleBoard, Stores, until_there};
 use crate::actors::operational_events::EventRecorder;
+use crate::app::own_runtime::OwnRuntime;
+use crate::backends::bullmq::{BullMq, BullMqOptions};
 use crate::backends::kafka::{self, KafkaEventLog, TellOperator};
 use crate::backends::mongo::MongoClientConfigs;
 use crate::backends::postgres::{self, Postgres};
@@ -13,7 +13,7 @@ use crate::backends::redis::{Redis, StateCopies};
 use crate::metrics::Metrics;
 use crate::ports::clock::Clock;
 use crate::ports::{BoxFuture, StoreError};
-use crate::settings::{Settings, SettingsError};
+use crate::settings::{Role, Settings, SettingsError};
 use crate::web::{Startup, StoreProbe};
 
 pub(super) async fn open(
@@ -24,7 +24,7 @@ pub(super) async fn open(
     events: EventRecorder,
 ) -> anyhow::Result<Stores> {
     // Connections live on a runtime of their own: an actor that never yields must not hold up everybody's answers.
-    let runtime = StoreRuntime::start()?;
+    let runtime = OwnRuntime::start("stores", 1)?;
     let handle = &runtime.handle();
     let redis = Arc::new(
         Redis::open(&settings.redis_options(), metrics.clone(), handle.clone())
@@ -68,11 +68,34 @@ pub(super) async fn open(
         operational_events: postgres.operational_events(),
         events_topic: Some(kafka.operational_events()?),
         attempts: postgres.attempts(),
+        queues: Arc::new(BullMq::new(BullMqOptions::new(
+            settings.queue_url()?,
+            &settings.queue.prefix,
+            clock,
+        ))),
+        roles: role_board(redis.clone()),
         configs_in: "mongo",
         probes: probes(&kafka, &mongo, &postgres, &redis),
         housekeeping: Arc::new(|_| Box::pin(async { Ok(0) })),
         close: Box::pin(close(kafka, runtime)),
     })
+}
+
+fn role_board(redis: Arc<Redis>) -> RoleBoard {
+    let asked = redis.clone();
+    RoleBoard {
+        tell: Arc::new(move |roles| {
+            let redis = redis.clone();
+            Box::pin(async move { redis.keep_roles(&roles).await })
+        }),
+        held: Arc::new(move |()| {
+            let redis = asked.clone();
+            Box::pin(async move {
+                let held = redis.held_roles(&Role::ALL.map(Role::as_str)).await;
+                held.map_err(|err| err.to_string())
+            })
+        }),
+    }
 }
 
 fn probes(
@@ -115,31 +138,7 @@ fn probe(
     }
 }
 
-async fn close(kafka: Arc<KafkaEventLog>, runtime: StoreRuntime) {
+async fn close(kafka: Arc<KafkaEventLog>, runtime: OwnRuntime) {
     kafka.close().await;
     drop(runtime);
-}
-
-/// The runtime of the connections.
-struct StoreRuntime(Option<Runtime>);
-
-impl StoreRuntime {
-    fn start() -> std::io::Result<Self> {
-        let mut builder = Builder::new_multi_thread();
-        Ok(Self(Some(builder.worker_threads(1).thread_name("stores").enable_all().build()?)))
-    }
-
-    fn handle(&self) -> tokio::runtime::Handle {
-        #[expect(clippy::expect_used, reason = "taken by drop alone")]
-        self.0.as_ref().expect("the runtime runs").handle().clone()
-    }
-}
-
-impl Drop for StoreRuntime {
-    fn drop(&mut self) {
-        // In async code a runtime cannot be waited for. Whoever still wants an answer of it is gone by now.
-        if let Some(runtime) = self.0.take() {
-            runtime.shutdown_background();
-        }
-    }
 }

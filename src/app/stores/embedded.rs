@@ -1,8 +1,8 @@
-//! Embedded mode: one SQLite file.
+//! Embedded mode: SQLite files.
 
 use std::sync::Arc;
 
-use super::Stores;
+use super::{RoleBoard, Stores};
 use crate::backends::embedded::{Embedded, EmbeddedOptions, OpenError};
 use crate::ports::clock::Clock;
 use crate::ports::event_log::BatchLimits;
@@ -40,6 +40,8 @@ pub(super) async fn open(settings: &Settings, clock: Arc<dyn Clock>) -> anyhow::
         operational_events: embedded.operational_events(),
         events_topic: None,
         attempts: embedded.attempts(),
+        queues: embedded.queues(),
+        roles: RoleBoard::of_one_process(),
         configs_in: NAME,
         probes: vec![StoreProbe {
             name: NAME.to_owned(),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
@@ -190,6 +191,10 @@ impl Stash for FakeStash {
     }
 
     fn bury<'a>(&'a self, _: &'a ClientId, _: Ownership, _: &'a str) -> BoxFuture<'a, StoreResult<u64>> {
+        refuse()
+    }
+
+    fn purge(&self, _: Duration, _: usize) -> BoxFuture<'_, StoreResult<u64>> {
         refuse()
     }
 }

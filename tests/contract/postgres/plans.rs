@@ -183,6 +183,10 @@ async fn no_question_grows_with_the_table() {
         .unwrap();
     assert!(buried > tenth / 10, "{buried}");
 
+    let hundred_days = std::time::Duration::from_secs(100 * 24 * 3600);
+    let purged = filled.ask("a purge", 20_000, async |stash| stash.purge(hundred_days, 500).await).await;
+    assert_eq!(purged, Ok(500));
+
     let totals = "SELECT count(*) FROM (SELECT client, count(*) FILTER (WHERE state = 'pending') AS pending,
             coalesce(sum(bytes) FILTER (WHERE state = 'pending'), 0)::bigint AS pending_bytes,
             count(*) FILTER (WHERE state = 'dead') AS dead, count(*) FILTER (WHERE state = 'superseded') AS superseded

@@ -135,6 +135,7 @@ impl Cluster {
             ("REDIS_HOST", self.redis.host().to_owned()),
             ("REDIS_PORT", self.redis.port().to_string()),
             ("REDIS_PREFIX", name.clone()),
+            ("DISPATCHER_QUEUE_PREFIX", format!("bull-{name}")),
             ("MONGO_HOST", address(&self.mongo)),
             ("MONGO_PREFIX", name.clone()),
             ("POSTGRES_HOST", self.postgres.host().to_owned()),

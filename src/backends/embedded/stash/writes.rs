@@ -122,6 +122,7 @@ pub(super) fn bury(
     client: &ClientId,
     ownership: Ownership,
     reason: &str,
+    now_ms: i64,
 ) -> JobResult<u64> {
     ownership::check(connection, ownership)?;
     let buried = diesel::update(stash::table)
@@ -130,8 +131,23 @@ pub(super) fn bury(
         .set((
             stash::state.eq(RowState::Dead.as_str()),
             stash::claim.eq(None::<i64>),
+            stash::last_failed_at_ms.eq(now_ms),
             stash::last_reason.eq(reason),
         ))
         .execute(connection)?;
     Ok(buried as u64)
+}
+
+/// Removes rows that are neither needed nor young. The condition on the state is that of their index.
+pub(super) fn purge(connection: &mut SqliteConnection, before_ms: i64, limit: usize) -> JobResult<u64> {
+    const PURGE: &str = "DELETE FROM stash WHERE id IN (
+        SELECT id FROM stash
+        WHERE state <> 'pending' AND stashed_at_ms <= ? AND coalesce(last_failed_at_ms, 0) <= ?
+        ORDER BY stashed_at_ms LIMIT ?)";
+    let purged = diesel::sql_query(PURGE)
+        .bind::<BigInt, _>(before_ms)
+        .bind::<BigInt, _>(before_ms)
+        .bind::<BigInt, _>(i64::try_from(limit).unwrap_or(i64::MAX))
+        .execute(connection)?;
+    Ok(purged as u64)
 }

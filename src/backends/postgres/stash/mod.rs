@@ -10,6 +10,7 @@ mod steps;
 mod writes;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::database::Database;
 use crate::domain::config::ClientId;
@@ -133,5 +134,9 @@ impl Stash for PgStash {
                 buried += part;
             }
         })
+    }
+
+    fn purge(&self, older_than: Duration, limit: usize) -> BoxFuture<'_, StoreResult<u64>> {
+        Box::pin(self.database.run(move |connection| Box::pin(writes::purge(connection, older_than, limit))))
     }
 }
