@@ -48,13 +48,13 @@ pub(super) struct Stores {
     pub(super) states: Arc<dyn ClientStates>,
     pub(super) configs: Arc<dyn ClientConfigs>,
     pub(super) locks: Arc<dyn Locks>,
+    pub(super) queues: Arc<dyn JobQueues>,
+    /// Who does what.
+    pub(super) roles: RoleBoard,
     pub(super) operational_events: Arc<dyn OperationalEvents>,
     /// Where operational events are copied to for others.
     pub(super) events_topic: Option<Arc<dyn EventTopic>>,
     pub(super) attempts: Arc<dyn Attempts>,
-    pub(super) queues: Arc<dyn JobQueues>,
-    /// Who does what.
-    pub(super) roles: RoleBoard,
     /// The name on `/status` of the store that has the configs.
     pub(super) configs_in: &'static str,
     /// Each of them, for `/status`.

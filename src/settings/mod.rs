@@ -237,6 +237,15 @@ pub struct Retry {
     pub ttl: Duration,
 }
 
+/// What could not be delivered.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stash {
+    /// How long payloads that were given up are kept.
+    #[serde(deserialize_with = "values::duration")]
+    pub ttl: Duration,
+}
+
 /// Who is told what happens.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -270,15 +279,6 @@ pub struct Attempts {
     /// How long.
     #[serde(deserialize_with = "values::duration")]
     pub retention: Duration,
-}
-
-/// What could not be delivered.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Stash {
-    /// How long payloads that were given up are kept.
-    #[serde(deserialize_with = "values::duration")]
-    pub ttl: Duration,
 }
 
 /// Where webhooks may point to.

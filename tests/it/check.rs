@@ -125,18 +125,20 @@ mod cluster {
 
     #[actix_web::test]
     async fn the_partitions_of_the_transfer_log_are_compared_with_what_the_service_remembers() {
-        let cluster = Cluster::shared("partitions").env("DISPATCHER_API_PORT", "0");
-        drop(cluster.replica().env("DISPATCHER_API_PORT", &free_port().to_string()).start().await);
+        let cluster = Cluster::shared("partitions");
+        drop(cluster.replica().start().await);
         let config = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(config.path(), "[transfer]\npartitions = 5\n").unwrap();
         let config = config.path().display().to_string();
         let partitions = |arguments: &[&str]| {
-            let output = check(&cluster.environment(), arguments);
-            (output.status.code(), outcome(&findings(&output), "transfer log", "partitions"))
+            let environment = with(cluster.environment(), &[("DISPATCHER_API_PORT", "0")]);
+            let output = check(&environment, arguments);
+            let findings = findings(&output);
+            outcome(&findings, "transfer log", "partitions")
         };
 
-        assert_eq!(partitions(&["--json"]), (Some(0), "ok".to_owned()));
-        assert_eq!(partitions(&["--json", "--config", &config]), (Some(0), "warning".to_owned()));
+        assert_eq!(partitions(&["--json"]), "ok");
+        assert_eq!(partitions(&["--json", "--config", &config]), "warning");
 
         let admin: AdminClient<DefaultClientContext> = rdkafka::ClientConfig::new()
             .set("bootstrap.servers", format!("{}:{}", cluster.kafka.host(), cluster.kafka.port()))
@@ -145,7 +147,7 @@ mod cluster {
         let topic = cluster.transfer_topic();
         let grown = admin.create_partitions(&[NewPartitions::new(&topic, 13)], &AdminOptions::new()).await;
         assert!(matches!(grown.unwrap().as_slice(), [Ok(_)]));
-        assert_eq!(partitions(&["--json"]), (Some(1), "fault".to_owned()));
+        assert_eq!(partitions(&["--json"]), "fault");
     }
 
     #[test]

@@ -35,11 +35,11 @@ mod panic;
 #[cfg(feature = "cluster")]
 mod passwords;
 mod readme;
-mod roles;
 #[cfg(feature = "cluster")]
 mod redis_emptied;
 #[cfg(feature = "cluster")]
 mod replicas;
+mod roles;
 mod stop;
 #[cfg(feature = "cluster")]
 mod topics;

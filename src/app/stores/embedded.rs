@@ -37,11 +37,11 @@ pub(super) async fn open(settings: &Settings, clock: Arc<dyn Clock>) -> anyhow::
         states: embedded.states(),
         configs: embedded.configs(),
         locks: embedded.locks(),
+        queues: embedded.queues(),
+        roles: RoleBoard::of_one_process(),
         operational_events: embedded.operational_events(),
         events_topic: None,
         attempts: embedded.attempts(),
-        queues: embedded.queues(),
-        roles: RoleBoard::of_one_process(),
         configs_in: NAME,
         probes: vec![StoreProbe {
             name: NAME.to_owned(),
