@@ -180,6 +180,21 @@ fn the_dockerfile_names_what_is_there() {
     assert!(read(".dockerignore").lines().any(|line| line == "target"), "the build folder stays outside");
 }
 
+/// The tools take what stands before the first `_` as the version: of two migrations with one version only one ever runs.
+#[test]
+fn no_two_migrations_have_one_version() {
+    for folder in ["postgres", "sqlite", "sqlite-queues"] {
+        let mut versions = BTreeMap::new();
+        for file in crate::files_below(&root().join("migrations").join(folder), "sql") {
+            let name = file.parent().unwrap().file_name().unwrap().to_string_lossy().into_owned();
+            let version: String = name.split('_').next().unwrap().replace('-', "");
+            let first = versions.entry(version).or_insert_with(|| name.clone());
+            assert_eq!(*first, name, "migrations/{folder}");
+        }
+        assert!(!versions.is_empty(), "migrations/{folder}");
+    }
+}
+
 #[test]
 fn values_with_defaults_are_read() {
     assert_eq!(substituted("${A:-x}"), "x");
