@@ -7,7 +7,7 @@ use std::time::Duration;
 use actix::{Addr, System};
 use bytes::Bytes;
 use dispatcher::actors::config_cache::{ConfigCacheActor, Refresh, Reload, ReloadBlockList, config_table};
-use dispatcher::actors::delivery::{DeliveryLimits, DeliveryServices};
+use dispatcher::actors::delivery::{DeliveryLimits, DeliveryServices, StashQuota};
 use dispatcher::actors::delivery_fleet::{DELIVERY_KIND, DeliveryFleetActor, Introduce, QuiesceAll};
 use dispatcher::actors::ingest::transfer::TransferStage;
 use dispatcher::actors::ingest::{KafkaIngestActor, LagProbe, Stage};
@@ -62,6 +62,7 @@ impl Default for Choices {
                 retry: RetrySchedule::default(),
                 pacing: Pacing::default(),
                 payload_attempts: 10,
+                quota: StashQuota { rows: u64::MAX, bytes: u64::MAX },
             },
             unsettled_per_partition: 20_000,
             memory_bytes: 64 << 20,

@@ -126,6 +126,7 @@ impl WebhookDeliveryActor {
                 state.since_ms,
                 state.failed_rounds,
                 state.next_attempt_at_ms,
+                state.overflows,
                 state.counted_failures,
             )
         };

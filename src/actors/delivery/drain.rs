@@ -423,6 +423,7 @@ impl WebhookDeliveryActor {
     /// asked; `None`: not all of them were durable.
     fn pass_ended(&mut self, backlog: Backlog, queued: Option<u64>, ctx: &mut Context<Self>) {
         let nothing_since = queued == Some(self.life.writes.queued());
+        self.quota_is(&backlog);
         if backlog.pending == 0 && nothing_since {
             self.rows_are(Rows { pending: false, dead: backlog.dead > 0 });
             self.happened(ClientEvent::RowsGone);
