@@ -132,6 +132,10 @@ pub trait EventLog: Send + Sync {
         limits: BatchLimits,
     ) -> BoxFuture<'_, StoreResult<Arc<dyn TransferConsumer>>>;
 
+    /// Appends transfers that are no part of ingest, each to the partition of its client, in order: all of them, durable when the
+    /// future is ready, or none. `Refused` when the log will never take one of them.
+    fn append_transfers(&self, transfers: Vec<NewTransfer>) -> BoxFuture<'_, StoreResult<()>>;
+
     /// Keeps dead letters that are no part of a batch: of transfers that the stash will never take.
     fn keep_dead(&self, letters: Vec<DeadLetter>) -> BoxFuture<'_, StoreResult<()>>;
 

@@ -9,8 +9,9 @@ use futures_util::future::{BoxFuture, ready};
 
 use crate::domain::client_state::ClientState;
 use crate::domain::config::{ClientConfig, ClientId, Status, read_value};
+use crate::domain::dead_row::{DeadRow, DeadRowQuery};
 use crate::domain::stash::{Backlog, Claim, StashCheck, StashRow};
-use crate::domain::transfer::{DocumentHash, EventId, Sequence, SourcePosition};
+use crate::domain::transfer::{DocumentHash, EventId, NewTransfer, Sequence, SourcePosition};
 use crate::ports::client_configs::{ClientConfigs, ConfigHint, Put, StoredConfig};
 use crate::ports::client_states::ClientStates;
 use crate::ports::clock::Clock;
@@ -33,6 +34,7 @@ fn refuse<'a, T: Send + 'a>() -> BoxFuture<'a, StoreResult<T>> {
 pub(super) struct FakeLog {
     pub(super) records: Mutex<Vec<NewRecord>>,
     pub(super) letters: Mutex<Vec<(i64, DeadLetter)>>,
+    pub(super) transfers: Mutex<Vec<NewTransfer>>,
     pub(super) failure: Mutex<Option<StoreError>>,
 }
 
@@ -65,6 +67,11 @@ impl EventLog for FakeLog {
 
     fn transfers(&self, _: &str, _: BatchLimits) -> BoxFuture<'_, StoreResult<Arc<dyn TransferConsumer>>> {
         refuse()
+    }
+
+    fn append_transfers(&self, transfers: Vec<NewTransfer>) -> BoxFuture<'_, StoreResult<()>> {
+        self.transfers.lock().unwrap().extend(transfers);
+        done(())
     }
 
     fn keep_dead(&self, _: Vec<DeadLetter>) -> BoxFuture<'_, StoreResult<()>> {
@@ -186,6 +193,30 @@ impl Stash for FakeStash {
     }
 
     fn bury<'a>(&'a self, _: &'a ClientId, _: Ownership, _: &'a str) -> BoxFuture<'a, StoreResult<u64>> {
+        refuse()
+    }
+
+    fn dead_rows(&self, _: DeadRowQuery) -> BoxFuture<'_, StoreResult<Vec<DeadRow>>> {
+        refuse()
+    }
+
+    fn dead_row<'a>(
+        &'a self,
+        _: &'a ClientId,
+        _: &'a EventId,
+    ) -> BoxFuture<'a, StoreResult<Option<DeadRow>>> {
+        refuse()
+    }
+
+    fn dead_payload<'a>(
+        &'a self,
+        _: &'a ClientId,
+        _: &'a EventId,
+    ) -> BoxFuture<'a, StoreResult<Option<NewTransfer>>> {
+        refuse()
+    }
+
+    fn delete_dead<'a>(&'a self, _: &'a ClientId, _: &'a EventId) -> BoxFuture<'a, StoreResult<bool>> {
         refuse()
     }
 }

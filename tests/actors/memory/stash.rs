@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use dispatcher::domain::config::ClientId;
+use dispatcher::domain::dead_row::{DeadRow, DeadRowQuery};
 use dispatcher::domain::delivery::FailureClass;
 use dispatcher::domain::stash::{
     Backlog, Claim, NewRow, RowFailure, RowState, StashCheck, StashRow, StashWrite,
 };
-use dispatcher::domain::transfer::{DocumentHash, EventId, Sequence, Transfer};
+use dispatcher::domain::transfer::{DocumentHash, EventId, NewTransfer, Sequence, Transfer};
 use dispatcher::ports::stash::{DrainLease, Ownership, Stash, StashBatch};
 use dispatcher::ports::{BoxFuture, StoreError, StoreResult};
 
@@ -129,6 +130,7 @@ impl StashData {
                 StashWrite::Dead { event_id, failure } => {
                     self.failed(&batch.client, event_id, failure, RowState::Dead);
                 }
+                StashWrite::Replay { transfer } => self.replay(transfer),
             }
         }
         Ok(())
@@ -157,16 +159,26 @@ impl StashData {
             claim: new.claim,
             reason: new.failure.as_ref().map(|failure| failure.reason.clone()),
         };
-        let event = new.transfer.event_id.clone();
-        self.places.insert((client.clone(), event), new.transfer.sequence);
-        self.rows.insert((client.clone(), new.transfer.sequence), row);
+        self.put(row);
+    }
+
+    /// Puts a row in.
+    pub(super) fn put(&mut self, row: Row) {
+        let (client, event) = (row.transfer.client.clone(), row.transfer.event_id.clone());
+        self.places.insert((client.clone(), event), row.transfer.sequence);
+        self.rows.insert((client, row.transfer.sequence), row);
+    }
+
+    /// Takes a row out, if there is one.
+    pub(super) fn remove(&mut self, client: &ClientId, event: &EventId) {
+        if let Some(sequence) = self.places.remove(&(client.clone(), event.clone())) {
+            self.rows.remove(&(client.clone(), sequence));
+        }
     }
 
     fn delivered(&mut self, transfer: &Transfer) {
         let client = &transfer.client;
-        if let Some(sequence) = self.places.remove(&(client.clone(), transfer.event_id.clone())) {
-            self.rows.remove(&(client.clone(), sequence));
-        }
+        self.remove(client, &transfer.event_id);
         for row in self.rows.values_mut().filter(|row| row.transfer.client == *client) {
             if row.transfer.document_hash == transfer.document_hash
                 && row.state == RowState::Dead
@@ -261,7 +273,7 @@ impl StashData {
                 };
             }
             if events.contains(&row.transfer.event_id) {
-                check.stashed.insert(row.transfer.event_id.clone());
+                check.stashed.insert(row.transfer.event_id.clone(), self.own_row(row));
             }
         }
         check
@@ -417,5 +429,29 @@ impl Stash for MemoryStash {
             };
             self.0.write(bury).await?
         })
+    }
+
+    fn dead_rows(&self, _: DeadRowQuery) -> BoxFuture<'_, StoreResult<Vec<DeadRow>>> {
+        panic!("no actor asks this")
+    }
+
+    fn dead_row<'a>(
+        &'a self,
+        _: &'a ClientId,
+        _: &'a EventId,
+    ) -> BoxFuture<'a, StoreResult<Option<DeadRow>>> {
+        panic!("no actor asks this")
+    }
+
+    fn dead_payload<'a>(
+        &'a self,
+        _: &'a ClientId,
+        _: &'a EventId,
+    ) -> BoxFuture<'a, StoreResult<Option<NewTransfer>>> {
+        panic!("no actor asks this")
+    }
+
+    fn delete_dead<'a>(&'a self, _: &'a ClientId, _: &'a EventId) -> BoxFuture<'a, StoreResult<bool>> {
+        panic!("no actor asks this")
     }
 }
