@@ -31,6 +31,8 @@ pub struct Metrics {
     /// Payloads that went into the stash, by `reason`: failed, behind (an older one waits), spilled (queue full),
     /// slow (insurance), disabled, config_invalid, actor_failed (its delivery actor broke too often).
     pub stashed: IntCounterVec,
+    /// Rows that a newer one of their document stood for: not sent (`coalesce`).
+    pub coalesced: IntCounter,
     /// Payloads that the stash will never take: each is a dead letter of the log.
     pub stash_refused: IntCounter,
     /// Rows of the stash, by `state`.
@@ -131,6 +133,7 @@ impl Metrics {
             queued: gauge("queued", "Transfers in memory that wait for their turn"),
             queued_bytes: gauge("queued_bytes", "Bytes of the transfers in memory"),
             stashed: counters("stashed_total", "Payloads that went into the stash", &["reason"]),
+            coalesced: counter("coalesced_total", "Rows that a newer one of their document stood for"),
             stash_refused: counter("stash_refused_total", "Payloads that the stash will never take"),
             stash_rows: gauges("stash_rows", "Rows of the stash", &["state"]),
             oldest_waiting_seconds,

@@ -17,7 +17,7 @@ use crate::actors::ingest::{KafkaIngestActor, LagProbe, Stage};
 use crate::actors::stash::StashActor;
 use crate::actors::windows::Windows;
 use crate::domain::change_event::SourceNames;
-use crate::domain::retry::RetrySchedule;
+use crate::domain::retry::{CanarySchedule, Pacing, RetrySchedule};
 use crate::metrics::Metrics;
 use crate::ports::clock::Clock;
 use crate::ports::event_log::BatchLimits;
@@ -204,6 +204,15 @@ fn delivery_limits(settings: &Settings) -> DeliveryLimits {
             factor: settings.retry.factor,
             cap: settings.retry.cap,
             jitter: settings.retry.jitter,
+        },
+        pacing: Pacing {
+            canary: CanarySchedule {
+                first: settings.retry.base,
+                every: settings.canary.every,
+                cap: settings.canary.cap,
+                jitter: settings.retry.jitter,
+            },
+            give_up: settings.retry.ttl,
         },
         payload_attempts: settings.retry.payload_attempts,
     }

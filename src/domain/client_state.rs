@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::retry::RetrySchedule;
+use super::delivery::FailureClass;
+use super::retry::Pacing;
 
 /// What a client's delivery is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -54,12 +55,18 @@ pub struct ClientState {
     /// When the next attempt is made, milliseconds since 1970: while it is degraded, and only then. Before
     /// it the gate is closed.
     pub next_attempt_at_ms: Option<i64>,
-    /// The first failure since the last success, milliseconds since 1970.
+    /// The first failure since the last success that was not a payload's own, milliseconds since 1970.
     pub failing_since_ms: Option<i64>,
     /// The last success, milliseconds since 1970.
     pub last_success_ms: Option<i64>,
     /// Failed rounds in a row: the step of the retry schedule.
     pub failed_rounds: u32,
+    /// Failed attempts since `failing_since_ms` that lie far enough apart to count ([`Pacing::spread_ms`]).
+    #[serde(default)]
+    pub counted_failures: u32,
+    /// When the last of them was, milliseconds since 1970.
+    #[serde(default)]
+    pub counted_at_ms: Option<i64>,
     /// The last failure, milliseconds since 1970.
     #[serde(default)]
     pub last_failure_ms: Option<i64>,
@@ -88,6 +95,8 @@ pub enum ClientEvent {
     Delivered,
     /// A request failed, and the gate stays as it is: one failure of many, or not the webhook's fault.
     RequestFailed {
+        /// Whose fault it was.
+        class: FailureClass,
         /// The reason label.
         reason: String,
     },
@@ -133,6 +142,8 @@ impl ClientState {
             failing_since_ms: None,
             last_success_ms: None,
             failed_rounds: 0,
+            counted_failures: 0,
+            counted_at_ms: None,
             last_failure_ms: None,
             last_failure: None,
             hold_until_ms: None,
@@ -142,22 +153,28 @@ impl ClientState {
         }
     }
 
-    /// The state after an event. `random`, from 0 to 1, is for the schedule's jitter.
+    /// The state after an event. `random`, from 0 to 1, is for the jitter of canaries.
     #[must_use]
-    pub fn apply(&self, event: &ClientEvent, now_ms: i64, schedule: &RetrySchedule, random: f64) -> Self {
+    pub fn apply(&self, event: &ClientEvent, now_ms: i64, pacing: &Pacing, random: f64) -> Self {
         let mut next = self.clone();
         match event {
             ClientEvent::Delivered => next.delivered(now_ms),
-            ClientEvent::RequestFailed { reason } => {
+            ClientEvent::RequestFailed { class, reason } => {
                 // The time of the failure that closed a gate stays: it tells whether the clock was set back behind it.
                 let closed_at = next.last_failure_ms.filter(|_| next.next_attempt_at_ms.is_some());
                 next.failed(reason, now_ms);
                 next.last_failure_ms = closed_at.or(next.last_failure_ms);
+                // One bad document for three days is no dead webhook.
+                if *class != FailureClass::Payload {
+                    next.count_failure(now_ms, pacing);
+                }
             }
             ClientEvent::EndpointFailed { reason, retry_after } => {
                 let hold = retry_after.map(|wait| later(now_ms, wait));
-                next.endpoint_failed(hold, now_ms, |rounds| later(now_ms, schedule.delay(rounds, random)));
+                let retry_at = |rounds| later(now_ms, pacing.canary.delay(rounds, random));
+                next.endpoint_failed(hold, now_ms, retry_at);
                 next.failed(reason, now_ms);
+                next.count_failure(now_ms, pacing);
                 next.reason.clone_from(reason);
             }
             ClientEvent::RowsWaiting => next.rows_waiting = true,
@@ -202,9 +219,20 @@ impl ClientState {
         self.phase == Phase::Degraded
     }
 
+    /// Whether the webhook has had its chances: it failed for `failing_for`, by the clock of the store, and often enough at different
+    /// times. One last try decides.
+    pub fn is_given_up(&self, failing_for: Duration, pacing: &Pacing) -> bool {
+        self.failing_since_ms.is_some()
+            && failing_for >= pacing.give_up
+            && self.counted_failures >= Pacing::ATTEMPTS
+            && !matches!(self.phase, Phase::Paused | Phase::Disabled)
+    }
+
     fn delivered(&mut self, now_ms: i64) {
         self.last_success_ms = Some(now_ms);
         self.failing_since_ms = None;
+        self.counted_failures = 0;
+        self.counted_at_ms = None;
         self.failed_rounds = 0;
         self.hold_until_ms =
             self.hold_until_ms.filter(|until| now_ms < *until && !self.clock_went_back(now_ms));
@@ -225,8 +253,18 @@ impl ClientState {
         self.next_attempt_at_ms = opens_at_ms.max(self.hold_until_ms);
     }
 
-    fn failed(&mut self, reason: &str, now_ms: i64) {
+    /// The failure clock: it runs from the first failure on, and each tenth of the time to giving up one failure counts.
+    fn count_failure(&mut self, now_ms: i64, pacing: &Pacing) {
         self.failing_since_ms.get_or_insert(now_ms);
+        // A clock that was set back must not stop the counting.
+        let apart = |counted: i64| now_ms.saturating_sub(counted).saturating_abs() >= pacing.spread_ms();
+        if self.counted_at_ms.is_none_or(apart) {
+            self.counted_failures = self.counted_failures.saturating_add(1);
+            self.counted_at_ms = Some(now_ms);
+        }
+    }
+
+    fn failed(&mut self, reason: &str, now_ms: i64) {
         self.last_failure_ms = Some(now_ms);
         self.last_failure = Some(reason.to_owned());
     }

@@ -98,6 +98,11 @@ pub enum StashWrite {
         /// What was delivered.
         transfer: Arc<Transfer>,
     },
+    /// A newer row of the document goes in place of its older ones that wait: deletes those.
+    Coalesced {
+        /// The newer one.
+        transfer: Arc<Transfer>,
+    },
     /// An attempt failed: counts it, releases the claim, sets the next attempt.
     Failed {
         /// Of which event.

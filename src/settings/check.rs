@@ -46,6 +46,10 @@ impl Settings {
         within("retry.cap", retry.cap, Duration::from_millis(1), DAY)?;
         require((1.0..=10.0).contains(&retry.factor), "retry.factor", "must be 1 to 10")?;
         require((0.0..=0.9).contains(&retry.jitter), "retry.jitter", "must be 0 to 0.9")?;
+        within("retry.ttl", retry.ttl, Duration::from_secs(1), 365 * DAY)?;
+        within("canary.every", self.canary.every, Duration::from_millis(1), DAY)?;
+        require(self.canary.cap >= self.canary.every, "canary.cap", "must not be below canary.every")?;
+        within("canary.cap", self.canary.cap, Duration::from_millis(1), DAY)?;
         require(retry.payload_attempts >= 1, "retry.payload_attempts", positive)?;
 
         within("stop.in_flight", self.stop.in_flight, Duration::ZERO, 10 * MINUTE)?;

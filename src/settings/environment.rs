@@ -65,6 +65,8 @@ pub(super) const VARIABLES: &[Variable] = &[
     secret("POSTGRES_PASSWORD", "postgres.password"),
     plain("POSTGRES_CA_FILE", "postgres.ca_file"),
     plain("DISPATCHER_RETRY_BASE", "retry.base"),
+    plain("DISPATCHER_RETRY_TTL", "retry.ttl"),
+    plain("DISPATCHER_CANARY_INTERVAL", "canary.every"),
     plain("DISPATCHER_EGRESS_ALLOW", "egress.allow"),
     plain("DISPATCHER_TLS_CA_FILE", "tls.ca_file"),
     plain("DISPATCHER_STOP_IN_FLIGHT", "stop.in_flight"),
@@ -77,10 +79,8 @@ pub(super) const CLUSTER_VARIABLES: &[&str] = &["KAFKA_HOST", "KAFKA_BROKERS"];
 /// Settings of the platform that this version has no use for: who sets one is told.
 const UNUSED_VARIABLES: &[&str] = &[
     "CLEANER_STASH_LOGS_TTL",
-    "DISPATCHER_CANARY_INTERVAL",
     "DISPATCHER_EVENTS_TOPIC",
     "DISPATCHER_HEAVY_WORKER_CONCURRENCY",
-    "DISPATCHER_RETRY_TTL",
     "DISPATCHER_SCHEDULE_WORKER_CONCURRENCY",
     "DISPATCHER_WORKER_CONCURRENCY",
     "OTLP_HOST",

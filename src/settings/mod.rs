@@ -59,6 +59,8 @@ pub struct Settings {
     pub delivery: Delivery,
     /// When a failed delivery is tried again.
     pub retry: Retry,
+    /// When a webhook that fails is tried again.
+    pub canary: Canary,
     /// Where webhooks may point to.
     pub egress: Egress,
     /// TLS to webhooks.
@@ -188,6 +190,18 @@ pub struct Delivery {
     pub answer_bytes: usize,
 }
 
+/// When a webhook that fails is tried again.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Canary {
+    /// The distance while the outage is young.
+    #[serde(deserialize_with = "values::duration")]
+    pub every: Duration,
+    /// The longest distance.
+    #[serde(deserialize_with = "values::duration")]
+    pub cap: Duration,
+}
+
 /// When a failed delivery is tried again.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -204,6 +218,9 @@ pub struct Retry {
     pub jitter: f64,
     /// Failures of the payload class before a payload is dead.
     pub payload_attempts: u32,
+    /// How long a webhook may be without a success before it is switched off.
+    #[serde(deserialize_with = "values::duration")]
+    pub ttl: Duration,
 }
 
 /// Where webhooks may point to.

@@ -172,7 +172,7 @@ fn a_secret_is_read_from_its_file_and_never_shown() {
 fn who_sets_what_is_not_used_is_told() {
     let environment = Environment::from_iter(
         [
-            ("DISPATCHER_RETRY_TTL", "3d"),
+            ("OTLP_PORT", "4317"),
             ("OTLP_HOST", ""),
             ("DISPATCHER_START", "now"),
             ("REDIS_HOST", "redis"),
@@ -180,6 +180,6 @@ fn who_sets_what_is_not_used_is_told() {
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned())),
     );
-    assert_eq!(unused(&environment, Mode::Embedded), ["DISPATCHER_RETRY_TTL", "DISPATCHER_START"]);
-    assert_eq!(unused(&environment, Mode::Cluster), ["DISPATCHER_RETRY_TTL"]);
+    assert_eq!(unused(&environment, Mode::Embedded), ["OTLP_PORT", "DISPATCHER_START"]);
+    assert_eq!(unused(&environment, Mode::Cluster), ["OTLP_PORT"]);
 }

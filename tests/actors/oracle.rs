@@ -30,6 +30,7 @@ pub(crate) fn judge(ledger: &Ledger, book: &Book, stash: &StashData, dead: &[Dea
     wrong.extend(bodies(ledger, book));
     wrong.extend(lost(ledger, book, stash, dead));
     wrong.extend(dead_ends(ledger, book, stash));
+    wrong.extend(coalesced(ledger, book, stash));
     wrong
 }
 
@@ -94,10 +95,34 @@ fn lost(ledger: &Ledger, book: &Book, stash: &StashData, dead: &[DeadLetter]) ->
         .iter()
         .filter(|(event, _)| {
             !acknowledged.contains(event.as_str())
+                && !stash.coalesced.contains(&EventId::from_stored(event))
                 && stash.row(&EventId::from_stored(event)).is_none()
                 && !is_dead(event)
         })
         .map(|(_, routed)| format!("{}/{}: {} is lost", routed.client, routed.document, routed.offset))
+        .collect()
+}
+
+/// Whatever a newer change stood for: that one arrived, or is a row that everybody sees.
+fn coalesced(ledger: &Ledger, book: &Book, stash: &StashData) -> Vec<String> {
+    let newer_arrived = |routed: &Routed| {
+        book.requests.iter().any(|request| {
+            request.acknowledged
+                && request.client == routed.client
+                && request.document == routed.document
+                && request.offset > routed.offset
+        }) || stash.rows().any(|row| {
+            let newer = ledger.get(row.transfer.event_id.as_str());
+            newer.is_some_and(|newer| {
+                newer.client == routed.client
+                    && newer.document == routed.document
+                    && newer.offset > routed.offset
+            })
+        })
+    };
+    let gone = stash.coalesced.iter().filter_map(|event| ledger.get(event.as_str()));
+    gone.filter(|routed| !newer_arrived(routed))
+        .map(|routed| format!("{}/{}: {} went for nothing", routed.client, routed.document, routed.offset))
         .collect()
 }
 

@@ -281,12 +281,15 @@ impl History {
     }
 
     async fn config(&mut self, process: &Life<'_>) {
-        const SETTINGS: [&str; 5] = [
+        const SETTINGS: [&str; 8] = [
             "",
             ",\"concurrency\":1",
             ",\"concurrency\":3,\"timeout_ms\":1000",
             ",\"rate_limit\":{\"max\":3,\"per_ms\":1000}",
             ",\"timeout_ms\":60000",
+            ",\"ordering\":\"client\"",
+            ",\"coalesce\":true",
+            ",\"ordering\":\"client\",\"coalesce\":true,\"concurrency\":4",
         ];
         let client = self.client();
         let settings = match self.rng.u8(0..8) {

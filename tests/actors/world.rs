@@ -14,7 +14,7 @@ use dispatcher::actors::ingest::{KafkaIngestActor, LagProbe, Stage};
 use dispatcher::actors::stash::StashActor;
 use dispatcher::actors::windows::Windows;
 use dispatcher::domain::config::{ClientId, Status};
-use dispatcher::domain::retry::RetrySchedule;
+use dispatcher::domain::retry::{Pacing, RetrySchedule};
 use dispatcher::domain::stash::RowState;
 use dispatcher::domain::transfer::{DocumentHash, EventId, NewTransfer, SourcePosition, TransferKind};
 use dispatcher::metrics::Metrics;
@@ -55,6 +55,7 @@ impl Default for Choices {
                 insurance_after: Duration::from_secs(2),
                 idle_after: Duration::from_secs(30),
                 retry: RetrySchedule::default(),
+                pacing: Pacing::default(),
                 payload_attempts: 10,
             },
             unsettled_per_partition: 20_000,

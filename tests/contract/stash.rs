@@ -339,6 +339,24 @@ pub(crate) async fn a_delivery_supersedes_older_dead_rows_of_its_document(backen
     assert_eq!(owned.backlog().await.dead, 1);
 }
 
+pub(crate) async fn a_row_goes_in_place_of_its_documents_older_ones(backend: &impl Backend) {
+    let owned = Owned::open(backend).await;
+    let changes = [("d", 5), ("d", 6), ("e", 7), ("d", 8), ("d", 9)]
+        .map(|(document, offset)| owned.change(document, offset));
+    let earlier = transfer(owned.incarnation - 1, "a", "d", 900);
+    owned.write(changes.iter().chain([&earlier]).map(waiting).collect()).await;
+    owned.write(vec![dead(&changes[1])]).await;
+    owned.commit(10).await;
+    owned.write(vec![StashWrite::Coalesced { transfer: changes[3].clone() }]).await;
+    assert_eq!(
+        owned.offsets().await,
+        [7, 8, 9],
+        "it stays itself, and what is newer, or of another document"
+    );
+    let backlog = owned.backlog().await;
+    assert_eq!((backlog.pending, backlog.dead), (3, 1), "the dead letter stays, too");
+}
+
 pub(crate) async fn a_dead_row_is_not_drained(backend: &impl Backend) {
     let owned = Owned::open(backend).await;
     let (first, second) = (owned.change("d", 5), owned.change("d", 6));

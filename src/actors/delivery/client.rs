@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use actix::prelude::*;
 
+use super::lanes::LaneKey;
 use super::requests::RateGate;
 use super::{Target, WebhookDeliveryActor};
 use crate::actors::inbox::{Rows, Standing};
 use crate::actors::stash::write_all;
 use crate::domain::client_state::{ClientEvent, ClientState, Phase};
+use crate::domain::transfer::Transfer;
 
 /// The wait before rows of a client that is gone are marked again, after the store did not.
 const BURY_AGAIN: Duration = Duration::from_secs(1);
@@ -75,18 +77,45 @@ impl WebhookDeliveryActor {
             self.leave_rows();
             self.life.drain.begin_anew();
             self.life.drain.all_at_once();
+            if self.is_reordering() {
+                self.stash_waiting();
+            }
         }
         if self.life.target == Target::Gone && self.life.rows.pending {
             self.bury(ctx);
         }
     }
 
+    /// Whether the config asks for another order than the lanes keep. Then nothing starts until nothing is under way: a change that is
+    /// on the wire by the old order has no lane in the new one.
+    pub(super) fn is_reordering(&self) -> bool {
+        matches!(&self.life.target, Target::Webhook(settings) if settings.ordering != self.life.ordering)
+    }
+
+    /// Takes the order that the config asks for, if it can be taken now.
+    pub(super) fn adopt_ordering(&mut self) {
+        let quiet = self.life.in_flight.is_empty()
+            && self.life.lanes.are_empty()
+            && self.life.writes.is_idle()
+            && !self.life.drain.is_asking();
+        if let Target::Webhook(settings) = &self.life.target
+            && quiet
+        {
+            self.life.ordering = settings.ordering;
+        }
+    }
+
+    /// The lane of a transfer.
+    pub(super) fn lane(&self, transfer: &Transfer) -> LaneKey {
+        LaneKey::of(self.life.ordering, transfer)
+    }
+
     /// Applies an event to the client's state.
     pub(super) fn happened(&mut self, event: ClientEvent) {
         let live = self.sends_live();
         let now_ms = self.now_ms();
-        let retry = &self.services.limits.retry;
-        let next = self.life.state.apply(&event, now_ms, retry, fastrand::f64());
+        let pacing = &self.services.limits.pacing;
+        let next = self.life.state.apply(&event, now_ms, pacing, fastrand::f64());
         if next.phase != self.life.state.phase {
             let reason = match next.reason.as_str() {
                 "" => String::new(),
@@ -95,7 +124,13 @@ impl WebhookDeliveryActor {
             log::info!("client is {}{reason} client={}", next.phase.as_str(), self.inbox.client());
         }
         let unsaved = |state: &ClientState| {
-            (state.phase, state.since_ms, state.failed_rounds, state.next_attempt_at_ms)
+            (
+                state.phase,
+                state.since_ms,
+                state.failed_rounds,
+                state.next_attempt_at_ms,
+                state.counted_failures,
+            )
         };
         if unsaved(&next) != unsaved(&self.life.state) {
             self.life.state_unsaved = true;

@@ -1,18 +1,20 @@
 //! The drain: rows of the stash come back into the lanes, oldest first, in passes from the oldest row to the newest.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
 use tokio::time::Instant;
 
-use super::lanes::{Entry, Origin};
+use super::lanes::{Entry, LaneKey, Origin};
 use super::permission::HeldLease;
 use super::requests::InFlight;
+use super::writes::After;
 use super::{Rows, Target, WebhookDeliveryActor};
 use crate::domain::client_state::ClientEvent;
-use crate::domain::stash::{Backlog, StashRow};
+use crate::domain::config::Ordering;
+use crate::domain::stash::{Backlog, StashRow, StashWrite};
 use crate::domain::transfer::{DocumentHash, Sequence};
 use crate::ports::StoreError;
 
@@ -64,9 +66,8 @@ enum Pass {
         as_of_ms: i64,
         /// The last row that was read.
         after: Option<Sequence>,
-        /// Documents of which a row failed, or came into the stash's hands again, in this pass: their next rows wait for the
-        /// next one.
-        blocked: HashSet<DocumentHash>,
+        /// Lanes of which a row failed, or came into the stash's hands again, in this pass: their next rows wait for the next one.
+        blocked: HashSet<LaneKey>,
         /// All rows were read.
         exhausted: bool,
     },
@@ -114,11 +115,11 @@ impl Drain {
         }
     }
 
-    /// A row failed, or is in nobody's hands any more: the rest of its document waits for the next pass, which reads it from the
+    /// A row failed, or is in nobody's hands any more: the rest of its lane waits for the next pass, which reads it from the
     /// oldest row on.
-    pub(super) fn block(&mut self, document: DocumentHash) {
+    pub(super) fn block(&mut self, lane: LaneKey) {
         if let Pass::Running { blocked, .. } = &mut self.pass {
-            blocked.insert(document);
+            blocked.insert(lane);
         }
     }
 
@@ -157,6 +158,8 @@ impl WebhookDeliveryActor {
     pub(super) fn drain(&mut self, ctx: &mut Context<Self>) {
         let may = self.life.rows.pending
             && !self.life.stopping
+            && !self.is_reordering()
+            && !self.waits_for_an_answer()
             && !self.life.drain.asking
             && matches!(self.life.target, Target::Webhook(_))
             && self.life.state.may_send(self.now_ms());
@@ -192,7 +195,7 @@ impl WebhookDeliveryActor {
     /// When the drain has to be looked at again.
     pub(super) fn drain_due(&self, now: Instant) -> Option<Instant> {
         let waits = self.life.rows.pending && matches!(self.life.target, Target::Webhook(_));
-        if !waits || self.life.drain.asking || self.life.stopping {
+        if !waits || self.waits_for_an_answer() || self.life.drain.asking || self.life.stopping {
             return None;
         }
         let gate = self.life.state.wait(self.now_ms())?;
@@ -203,6 +206,13 @@ impl WebhookDeliveryActor {
             Pass::Due(at) => Some(at.max(now + SOON)),
             Pass::Running { .. } => None,
         }
+    }
+
+    /// In the order of the client rows come after what is on the wire: the rows of its document are left out while it has one of its own,
+    /// and those of others would go first.
+    fn waits_for_an_answer(&self) -> bool {
+        self.life.ordering == Ordering::Client
+            && self.life.in_flight.values().any(|request| !request.is_row())
     }
 
     /// The partition was committed further: rows that waited for it can be drained.
@@ -245,6 +255,8 @@ impl WebhookDeliveryActor {
     fn read_rows(&mut self, as_of_ms: i64, after: Option<Sequence>, ctx: &mut Context<Self>) {
         let ownership = self.ownership();
         let (services, client) = (self.services.clone(), self.client().clone());
+        // In the order of the client a row that has its time holds all behind it, and so it has to be seen.
+        let as_of_ms = if self.life.ordering == Ordering::Client { i64::MAX } else { as_of_ms };
         let (now_ms, now_boot_ms) = (self.now_ms(), self.services.clock.boot_ms());
         let (claim, held) = (self.life.claim, self.life.drain.lease);
         let (records, bytes) = if self.life.state.is_probing() { PROBE_FETCH } else { FETCH };
@@ -324,38 +336,83 @@ impl WebhookDeliveryActor {
 
     fn rows_read(&mut self, mut rows: Vec<StashRow>) {
         let probing = self.life.state.is_probing();
+        let ordering = self.life.ordering;
+        let coalesce =
+            !probing && matches!(&self.life.target, Target::Webhook(settings) if settings.coalesce);
         // After a shared outage everybody drains at once: when the memory for rows is given out, one row a client is enough.
         let bytes = rows.iter().map(|row| row.transfer.weight()).sum();
         let memory = self.services.row_memory.try_acquire(bytes).map(Arc::new);
         let in_hand = !self.no_rows_in_hand();
         self.life.drain.starved = memory.is_none();
-        let Pass::Running { after, blocked, exhausted, .. } = &mut self.life.drain.pass else { return };
+        let Pass::Running { as_of_ms, after, blocked, exhausted } = &mut self.life.drain.pass else { return };
         *exhausted = rows.is_empty();
         if memory.is_none() {
             rows.truncate(usize::from(!in_hand));
         }
+        let mut coalesced = Vec::new();
+        let mut newest = if coalesce { newest_of_documents(&rows) } else { HashMap::new() };
         for row in rows {
-            let document = row.transfer.document_hash;
+            let (document, lane) = (row.transfer.document_hash, LaneKey::of(ordering, &row.transfer));
             *after = Some(row.transfer.sequence);
-            if blocked.contains(&document) {
+            if lane == LaneKey::Client && row.next_attempt_at_ms > *as_of_ms {
+                blocked.insert(lane);
+            }
+            if blocked.contains(&lane) {
+                // Nothing further on can be of another lane.
+                *exhausted |= lane == LaneKey::Client;
                 continue;
             }
             // After failures one row goes first, each time of another document: it may be one document alone that fails.
-            if probing && !self.life.probed.insert(document) {
-                blocked.insert(document);
+            if probing && ordering == Ordering::Document && !self.life.probed.insert(document) {
+                blocked.insert(lane);
                 continue;
             }
-            let origin = Origin::Row { attempts: row.attempts, payload_failures: row.payload_failures };
+            if let Some((sequence, older)) = newest.get_mut(&document)
+                && *sequence != row.transfer.sequence
+            {
+                *older += 1;
+                continue;
+            }
+            let StashRow { attempts, payload_failures, .. } = row;
+            let origin = Origin::Row { attempts, payload_failures };
             let entry = Entry {
                 transfer: Arc::clone(&row.transfer),
+                lane,
                 origin,
                 since: Instant::now(),
                 _memory: memory.clone(),
             };
-            self.life.lanes.push(entry);
+            match newest.get(&document) {
+                Some((_, older)) => coalesced.push((entry, *older)),
+                None => self.life.lanes.push(entry),
+            }
             if probing {
                 return;
             }
+        }
+        self.coalesce(coalesced);
+    }
+
+    /// Sends rows in place of the older ones that they stand for, so many each, in this order.
+    fn coalesce(&mut self, rows: Vec<(Entry, u32)>) {
+        let generation = self.life.drain.generation;
+        for (entry, older) in rows {
+            let transfer = entry.transfer.clone();
+            let send = After::SendRow { entry, generation };
+            if older == 0 {
+                self.life.writes.push_mark(send);
+            } else {
+                self.services.metrics.coalesced.inc_by(older.into());
+                self.life.writes.push_of_drain(StashWrite::Coalesced { transfer }, send);
+            }
+        }
+    }
+
+    /// Puts a row into its lane, if the pass that read it still runs.
+    pub(super) fn send_row(&mut self, entry: Entry, generation: u64) {
+        let Pass::Running { blocked, .. } = &self.life.drain.pass else { return };
+        if self.life.drain.generation == generation && !blocked.contains(&entry.lane) {
+            self.life.lanes.push(entry);
         }
     }
 
@@ -402,4 +459,9 @@ impl WebhookDeliveryActor {
             }
         }
     }
+}
+
+/// The newest row of each document of a page, and a count, nought so far, of those that it stands for.
+fn newest_of_documents(rows: &[StashRow]) -> HashMap<DocumentHash, (Sequence, u32)> {
+    rows.iter().map(|row| (row.transfer.document_hash, (row.transfer.sequence, 0))).collect()
 }

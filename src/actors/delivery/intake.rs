@@ -6,12 +6,12 @@ use std::sync::Arc;
 use actix::prelude::*;
 use tokio::time::Instant;
 
-use super::lanes::{Entry, Origin};
+use super::lanes::{Entry, LaneKey, Origin};
 use super::writes::After;
 use super::{Rows, Target, WebhookDeliveryActor};
 use crate::domain::client_state::ClientEvent;
 use crate::domain::stash::{NewRow, Place, RowFailure, StashCheck, StashWrite};
-use crate::domain::transfer::{DocumentHash, Transfer};
+use crate::domain::transfer::Transfer;
 
 /// How many transfers are taken from the inbox at once: one question to the stash.
 const TAKE: usize = 512;
@@ -21,8 +21,8 @@ const TAKE: usize = 512;
 pub(super) struct Intake {
     /// A question to the stash, or a write of what was taken, is under way: the next batch waits for it.
     busy: bool,
-    /// Documents that got rows of their own since the question was asked: its answer does not know them.
-    stashed_since: HashSet<DocumentHash>,
+    /// Lanes that got rows since the question was asked: its answer does not know them.
+    stashed_since: HashSet<LaneKey>,
 }
 
 impl Intake {
@@ -32,10 +32,10 @@ impl Intake {
         self.stashed_since.clear();
     }
 
-    /// A document gets a row.
-    pub(super) fn note_stashed(&mut self, document: DocumentHash) {
+    /// A lane gets a row.
+    pub(super) fn note_stashed(&mut self, lane: LaneKey) {
         if self.busy {
-            self.stashed_since.insert(document);
+            self.stashed_since.insert(lane);
         }
     }
 
@@ -49,7 +49,7 @@ impl Intake {
 impl WebhookDeliveryActor {
     /// Takes the next batches from the inbox.
     pub(super) fn take_in(&mut self, ctx: &mut Context<Self>) {
-        while !self.life.intake.busy && !self.life.stopping {
+        while !self.life.intake.busy && !self.life.stopping && !self.is_reordering() {
             let batch = self.inbox.take(TAKE);
             if batch.is_empty() {
                 return;
@@ -119,17 +119,21 @@ impl WebhookDeliveryActor {
         for transfer in batch {
             // From the first that does not fit on, the rest of the batch is spilled: none may overtake.
             full = full || !self.fits(&transfer);
-            let document = transfer.document_hash;
-            match check.place(&document, &transfer.event_id) {
+            let lane = self.lane(&transfer);
+            match check.place(&transfer.document_hash, &transfer.event_id) {
                 Place::HasRow => self.inbox.settle(transfer.sequence),
                 Place::Behind => appended.push((transfer, "behind")),
-                Place::Free { .. } if self.life.intake.stashed_since.contains(&document) => {
+                // The answer tells of the documents that were asked about; in this order every row counts.
+                Place::Free { .. } if lane == LaneKey::Client && self.life.rows.pending => {
+                    appended.push((transfer, "behind"));
+                }
+                Place::Free { .. } if self.life.intake.stashed_since.contains(&lane) => {
                     appended.push((transfer, "behind"));
                 }
                 Place::Free { .. } if full => appended.push((transfer, "spilled")),
                 Place::Free { supersedes } => {
                     let origin = Origin::Live { supersedes };
-                    self.life.lanes.push(Entry { transfer, origin, since: now, _memory: None });
+                    self.life.lanes.push(Entry { transfer, lane, origin, since: now, _memory: None });
                 }
             }
         }
@@ -168,7 +172,8 @@ impl WebhookDeliveryActor {
         reason: &'static str,
     ) {
         self.services.metrics.stashed.with_label_values(&[reason]).inc();
-        self.life.intake.note_stashed(transfer.document_hash);
+        let lane = self.lane(&transfer);
+        self.life.intake.note_stashed(lane);
         self.rows_wait();
         let after = After::Settle(transfer.sequence);
         self.life.writes.push(StashWrite::Insert(NewRow { transfer, failure, claim: None }), after);

@@ -1,13 +1,33 @@
-//! The lanes of a client: one a document, one request at a time in each, so that a document's changes go out
-//! in order.
+//! The lanes of a client: one a document (or one for all, when its config asks for that order), one request at a time in each, so that
+//! changes go out in order.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use tokio::time::Instant;
 
+use crate::domain::config::Ordering;
 use crate::domain::transfer::{DocumentHash, Transfer};
 use crate::runtime::Permit;
+
+/// Whose turn it is: in one lane nothing starts before what is older is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum LaneKey {
+    /// Of one document.
+    Document(DocumentHash),
+    /// Of everything that the client gets.
+    Client,
+}
+
+impl LaneKey {
+    /// The lane of a transfer under this ordering.
+    pub(super) fn of(ordering: Ordering, transfer: &Transfer) -> Self {
+        match ordering {
+            Ordering::Document => Self::Document(transfer.document_hash),
+            Ordering::Client => Self::Client,
+        }
+    }
+}
 
 /// Where a transfer came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +50,7 @@ pub(super) enum Origin {
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub(super) transfer: Arc<Transfer>,
+    pub(super) lane: LaneKey,
     pub(super) origin: Origin,
     /// Since when it is in the hands of the actor.
     pub(super) since: Instant,
@@ -62,9 +83,9 @@ pub(super) struct Waiting {
 /// All lanes of a client.
 #[derive(Default)]
 pub(super) struct Lanes {
-    lanes: HashMap<DocumentHash, Lane>,
+    lanes: HashMap<LaneKey, Lane>,
     /// Lanes that are not busy and have something to send.
-    ready: VecDeque<DocumentHash>,
+    ready: VecDeque<LaneKey>,
     live: Waiting,
     rows: Waiting,
 }
@@ -72,19 +93,19 @@ pub(super) struct Lanes {
 impl Lanes {
     /// Puts an entry at the end of its document's lane.
     pub(super) fn push(&mut self, entry: Entry) {
-        let document = entry.transfer.document_hash;
+        let key = entry.lane;
         self.count(&entry, true);
-        let lane = self.lanes.entry(document).or_default();
+        let lane = self.lanes.entry(key).or_default();
         lane.queue.push_back(entry);
         if !lane.busy && lane.queue.len() == 1 {
-            self.ready.push_back(document);
+            self.ready.push_back(key);
         }
     }
 
     /// The next entry to send; its lane is busy until [`Lanes::finish`].
     pub(super) fn next(&mut self) -> Option<Entry> {
-        while let Some(document) = self.ready.pop_front() {
-            let Some(lane) = self.lanes.get_mut(&document) else { continue };
+        while let Some(key) = self.ready.pop_front() {
+            let Some(lane) = self.lanes.get_mut(&key) else { continue };
             if lane.busy {
                 continue;
             }
@@ -103,30 +124,30 @@ impl Lanes {
     }
 
     /// The head of the lane is done: the next may go.
-    pub(super) fn finish(&mut self, document: DocumentHash) {
-        let Some(lane) = self.lanes.get_mut(&document) else { return };
+    pub(super) fn finish(&mut self, key: LaneKey) {
+        let Some(lane) = self.lanes.get_mut(&key) else { return };
         lane.busy = false;
         if lane.queue.is_empty() {
-            self.lanes.remove(&document);
+            self.lanes.remove(&key);
         } else {
-            self.ready.push_back(document);
+            self.ready.push_back(key);
         }
     }
 
     /// The head of the lane was not sent: it waits at its place again.
     pub(super) fn put_back(&mut self, head: Entry) {
-        let document = head.transfer.document_hash;
+        let key = head.lane;
         self.count(&head, true);
-        let lane = self.lanes.entry(document).or_default();
+        let lane = self.lanes.entry(key).or_default();
         lane.busy = false;
         lane.queue.push_front(head);
-        self.ready.push_back(document);
+        self.ready.push_back(key);
     }
 
     /// Takes everything that waits behind the head of a lane; the head stays.
-    pub(super) fn take_behind(&mut self, document: DocumentHash) -> Vec<Entry> {
+    pub(super) fn take_behind(&mut self, key: LaneKey) -> Vec<Entry> {
         let taken: Vec<_> =
-            self.lanes.get_mut(&document).map(|lane| lane.queue.drain(..).collect()).unwrap_or_default();
+            self.lanes.get_mut(&key).map(|lane| lane.queue.drain(..).collect()).unwrap_or_default();
         for entry in &taken {
             self.count(entry, false);
         }
@@ -149,6 +170,11 @@ impl Lanes {
         self.take_if(|lane| lane.queue.front().is_some_and(|entry| !entry.is_row() && entry.since <= limit))
     }
 
+    /// Whether nothing waits and no head is out.
+    pub(super) fn are_empty(&self) -> bool {
+        self.lanes.is_empty()
+    }
+
     /// What waits from the log.
     pub(super) fn live(&self) -> Waiting {
         self.live
@@ -168,7 +194,7 @@ impl Lanes {
             lane.busy || !lane.queue.is_empty()
         });
         let lanes = &self.lanes;
-        self.ready.retain(|document| lanes.contains_key(document));
+        self.ready.retain(|key| lanes.contains_key(key));
         for entry in &taken {
             self.count(entry, false);
         }
@@ -214,7 +240,12 @@ mod tests {
             true => Origin::Row { attempts: 0, payload_failures: 0 },
             false => Origin::Live { supersedes: false },
         };
-        Entry { transfer: Arc::new(Transfer { sequence, content }), origin, since, _memory: None }
+        let transfer = Arc::new(Transfer { sequence, content });
+        Entry { lane: key(document), transfer, origin, since, _memory: None }
+    }
+
+    fn key(document: u8) -> LaneKey {
+        LaneKey::Document(DocumentHash([document; 16]))
     }
 
     fn offset(entry: &Entry) -> i64 {
@@ -306,11 +337,11 @@ mod tests {
                         lanes.put_back(head);
                     }
                     Step::Finish(document) => {
-                        lanes.finish(DocumentHash([document; 16]));
+                        lanes.finish(key(document));
                         model[usize::from(document)].1 = None;
                     }
                     Step::TakeBehind(document) => {
-                        let behind = lanes.take_behind(DocumentHash([document; 16]));
+                        let behind = lanes.take_behind(key(document));
                         let queue = std::mem::take(&mut model[usize::from(document)].0);
                         let behind: Vec<_> = behind.iter().map(offset).collect();
                         prop_assert_eq!(behind, queue.iter().map(offset).collect::<Vec<_>>());
@@ -348,7 +379,8 @@ mod tests {
         assert!(lanes.is_ready());
         assert!(lanes.next().is_some());
         assert!(!lanes.is_ready());
-        lanes.finish(DocumentHash([1; 16]));
-        assert!(lanes.lanes.is_empty() && lanes.ready.is_empty());
+        assert!(!lanes.are_empty());
+        lanes.finish(key(1));
+        assert!(lanes.are_empty() && lanes.ready.is_empty());
     }
 }

@@ -43,8 +43,8 @@ use super::inbox::{Inbox, Rows};
 use super::stash::StashActor;
 use super::windows::Windows;
 use crate::domain::client_state::ClientState;
-use crate::domain::config::{ClientId, DeliverySettings};
-use crate::domain::retry::RetrySchedule;
+use crate::domain::config::{ClientId, DeliverySettings, Ordering};
+use crate::domain::retry::{Pacing, RetrySchedule};
 use crate::domain::stash::Claim;
 use crate::domain::transfer::{DocumentHash, Sequence};
 use crate::metrics::Metrics;
@@ -66,8 +66,10 @@ pub struct DeliveryLimits {
     pub insurance_after: Duration,
     /// An actor without work goes after this time, and closes its connections.
     pub idle_after: Duration,
-    /// When failed attempts are made again.
+    /// When a payload that failed is tried again.
     pub retry: RetrySchedule,
+    /// When a webhook that fails is tried again, and given up.
+    pub pacing: Pacing,
     /// Failures by the payload's own fault that make it a dead letter.
     pub payload_attempts: u32,
 }
@@ -121,6 +123,8 @@ struct Life {
     state_unsaved: bool,
     saving_state: bool,
     rows: Rows,
+    /// By which the lanes are made now; another one in the config counts when nothing is under way any more.
+    ordering: Ordering,
     intake: Intake,
     lanes: Lanes,
     in_flight: HashMap<Sequence, InFlight>,
@@ -130,6 +134,8 @@ struct Life {
     /// Something is ready to be sent, and there is no permission.
     not_allowed: bool,
     rate: RateGate,
+    /// Requests at once, at most: few after the webhook came back.
+    slow_start: usize,
     /// Endpoint failures since the last success.
     endpoint_failures: u32,
     /// Documents that were answered 401, 403 or 404 since the last success.
@@ -176,6 +182,7 @@ impl Life {
             state_unsaved: false,
             saving_state: false,
             rows: Rows::default(),
+            ordering: Ordering::Document,
             intake: Intake::default(),
             lanes: Lanes::default(),
             in_flight: HashMap::new(),
@@ -183,6 +190,7 @@ impl Life {
             sender: None,
             not_allowed: false,
             rate: RateGate::default(),
+            slow_start: usize::MAX,
             endpoint_failures: 0,
             refused: HashSet::new(),
             probed: HashSet::new(),
@@ -226,11 +234,14 @@ impl WebhookDeliveryActor {
     fn pump(&mut self, ctx: &mut Context<Self>) {
         if self.life.loaded {
             self.look_at_config(ctx);
+            self.adopt_ordering();
             self.take_in(ctx);
             self.dispatch(ctx);
             self.drain(ctx);
         }
-        self.write(ctx);
+        if self.write(ctx) && self.life.loaded {
+            self.dispatch(ctx);
+        }
         self.save_state(ctx);
         self.answer_quiesce(ctx);
         self.arm_timer(ctx);

@@ -94,11 +94,14 @@ impl WebhookDeliveryActor {
         self.life.not_allowed = false;
         let Target::Webhook(settings) = self.life.target.clone() else { return };
         let now_ms = self.now_ms();
-        if self.life.stopping || !self.life.state.may_send(now_ms) {
+        if self.life.stopping || self.is_reordering() || !self.life.state.may_send(now_ms) {
             return;
         }
         // After failures one real payload goes first, alone: its success opens the gate for the others.
-        let at_once = if self.life.state.is_probing() { 1 } else { settings.concurrency };
+        let at_once = match self.life.state.is_probing() {
+            true => 1,
+            false => settings.concurrency.min(self.life.slow_start),
+        };
         let now_boot_ms = self.services.clock.boot_ms();
         if self.life.lanes.rows().records > 0 && self.life.drain.lease(now_boot_ms) == Lease::Expired {
             self.leave_rows();
@@ -223,10 +226,12 @@ impl WebhookDeliveryActor {
         if self.life.state.is_probing() {
             // The documents that this pass left out for the probe come with the next.
             self.life.drain.begin_anew();
+            self.life.slow_start = 1;
         }
+        // It may live, and hardly stand: with each answer one request more.
+        self.life.slow_start = self.life.slow_start.saturating_add(1);
         self.happened(ClientEvent::Delivered);
-        let Entry { transfer, origin, .. } = entry;
-        let document = transfer.document_hash;
+        let Entry { transfer, lane, origin, .. } = entry;
         let sequence = transfer.sequence;
         match origin {
             Origin::Row { .. } => {
@@ -235,9 +240,9 @@ impl WebhookDeliveryActor {
             Origin::Live { .. } if insured => {
                 // It is settled by the write of its row. While that row stands it would be sent again after a crash: then
                 // nothing newer may have gone out, for that would not come again.
-                self.life.drain.block(document);
+                self.life.drain.block(lane);
                 self.life.writes.push(StashWrite::Delivered { transfer }, After::RowDecided);
-                self.life.writes.push_mark(After::FreeLane(document));
+                self.life.writes.push_mark(After::FreeLane(lane));
                 return;
             }
             Origin::Live { supersedes: true } => {
@@ -245,14 +250,14 @@ impl WebhookDeliveryActor {
             }
             Origin::Live { .. } => self.inbox.settle(sequence),
         }
-        self.life.lanes.finish(document);
+        self.life.lanes.finish(lane);
     }
 
     fn failed(&mut self, entry: Entry, insured: bool, failure: Failure) {
         let document = entry.transfer.document_hash;
         let (class, retry_after) = (failure.class, failure.retry_after);
         let reason = failure.reason.clone();
-        self.happened(ClientEvent::RequestFailed { reason: reason.clone() });
+        self.happened(ClientEvent::RequestFailed { class, reason: reason.clone() });
         self.keep(entry, insured, failure);
 
         match class {
@@ -280,8 +285,7 @@ impl WebhookDeliveryActor {
     /// Writes down what became of a failed attempt: the payload waits in the stash.
     fn keep(&mut self, entry: Entry, insured: bool, failure: Failure) {
         let retry = &self.services.limits.retry;
-        let Entry { transfer, origin, .. } = entry;
-        let document = transfer.document_hash;
+        let Entry { transfer, lane, origin, .. } = entry;
         let (attempts, payload_failures) = match origin {
             Origin::Live { .. } => (1, 0),
             Origin::Row { attempts, payload_failures } => (attempts + 1, payload_failures),
@@ -315,13 +319,13 @@ impl WebhookDeliveryActor {
                     // What waits behind it in this lane goes when it is durable.
                     self.rows_are(Rows { dead: true, ..self.life.rows });
                     let dead = StashWrite::Dead { event_id, failure: row };
-                    self.life.writes.push_of_drain(dead, After::RowDead(document));
+                    self.life.writes.push_of_drain(dead, After::RowDead(lane));
                 } else {
                     // What waits behind it in this lane stays in the stash, and is read again after it.
-                    let behind = self.life.lanes.take_behind(document);
+                    let behind = self.life.lanes.take_behind(lane);
                     self.entries_to_stash(behind, "behind");
-                    self.life.lanes.finish(document);
-                    self.life.drain.block(document);
+                    self.life.lanes.finish(lane);
+                    self.life.drain.block(lane);
                     let failed = StashWrite::Failed { event_id, failure: row };
                     self.life.writes.push_of_drain(failed, After::RowDecided);
                 }
@@ -329,14 +333,14 @@ impl WebhookDeliveryActor {
             Origin::Live { .. } => {
                 if insured {
                     self.rows_wait();
-                    self.life.drain.block(document);
+                    self.life.drain.block(lane);
                     self.life.writes.push(StashWrite::Failed { event_id, failure: row }, After::RowDecided);
                 } else {
                     self.insert_row(transfer, Some(row), "failed");
                 }
-                let behind = self.life.lanes.take_behind(document);
+                let behind = self.life.lanes.take_behind(lane);
                 self.entries_to_stash(behind, "behind");
-                self.life.writes.push_mark(After::CloseLane(document));
+                self.life.writes.push_mark(After::CloseLane(lane));
             }
         }
     }
@@ -358,7 +362,8 @@ impl WebhookDeliveryActor {
         for transfer in overdue {
             self.services.metrics.stashed.with_label_values(&["slow"]).inc();
             self.rows_wait();
-            self.life.intake.note_stashed(transfer.document_hash);
+            let lane = self.lane(&transfer);
+            self.life.intake.note_stashed(lane);
             let after = After::Settle(transfer.sequence);
             let row = NewRow { transfer, failure: None, claim: Some(self.life.claim) };
             self.life.writes.push(StashWrite::Insert(row), after);

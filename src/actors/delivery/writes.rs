@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use actix::prelude::*;
 
+use super::lanes::{Entry, LaneKey};
 use super::{Target, WebhookDeliveryActor};
 use crate::actors::refused::keep_refused;
 use crate::actors::stash::write_all;
 use crate::domain::stash::StashWrite;
-use crate::domain::transfer::{DocumentHash, Sequence, Transfer};
+use crate::domain::transfer::{Sequence, Transfer};
 use crate::ports::stash::{Ownership, StashBatch};
 use crate::ports::{StoreError, StoreResult};
 
@@ -23,20 +24,35 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// What follows when everything up to here is durable.
 #[derive(Debug, Clone)]
 pub(super) enum After {
+    /// Older rows that this one stands for are gone: it may be sent, unless the pass that read it was given up. Not before: after a
+    /// crash they would come after it.
+    SendRow {
+        /// The row.
+        entry: Entry,
+        /// Of the drain, when it was read.
+        generation: u64,
+    },
     /// A row that was in hand has its outcome: the drain may look at it again.
     RowDecided,
     /// A row is a dead letter: the next change of its document may go. Not before: after a crash the dead one would come after it.
-    RowDead(DocumentHash),
+    RowDead(LaneKey),
     /// The transfer has a row: it is settled.
     Settle(Sequence),
     /// The head of the lane has a row: what came behind it meanwhile follows it there.
-    CloseLane(DocumentHash),
+    CloseLane(LaneKey),
     /// The head of the lane has no row any more: the next may go.
-    FreeLane(DocumentHash),
+    FreeLane(LaneKey),
     /// What was taken from the inbox has rows.
     IntakeWritten,
     /// Every row of before is visible: the stash may be asked about this batch.
     Ask(Vec<Arc<Transfer>>),
+}
+
+impl After {
+    /// Whether a row of the drain is in hand until then.
+    fn decides_a_row(&self) -> bool {
+        matches!(self, Self::RowDecided | Self::RowDead(_) | Self::SendRow { .. })
+    }
 }
 
 /// One thing to do, in order.
@@ -72,12 +88,13 @@ impl Writes {
 
     fn push_any(&mut self, queued: Queued) {
         self.queued += 1;
-        self.undecided += usize::from(matches!(queued.after, After::RowDecided | After::RowDead(_)));
+        self.undecided += usize::from(queued.after.decides_a_row());
         self.queue.push_back(queued);
     }
 
     /// No write: something that follows when all before it are durable.
     pub(super) fn push_mark(&mut self, after: After) {
+        self.undecided += usize::from(after.decides_a_row());
         self.queue.push_back(Queued { write: None, of_drain: false, after });
     }
 
@@ -126,21 +143,24 @@ impl Stretch {
 }
 
 impl WebhookDeliveryActor {
-    /// Writes the next stretch of the queue, if none is under way.
-    pub(super) fn write(&mut self, ctx: &mut Context<Self>) {
+    /// Writes the next stretch of the queue, if none is under way. Whether something followed at once: there may be something to send.
+    pub(super) fn write(&mut self, ctx: &mut Context<Self>) -> bool {
+        let mut followed = false;
         while !self.life.writes.under_way {
             let count = self.life.writes.queue.len().min(AT_ONCE);
             if count == 0 {
-                return;
+                break;
             }
             let things: Vec<_> = self.life.writes.queue.drain(..count).collect();
             if things.iter().all(|thing| thing.write.is_none()) {
                 self.follow(things, ctx);
+                followed = true;
                 continue;
             }
             self.life.writes.under_way = true;
             self.send_writes(stretches(things), Duration::ZERO, ctx);
         }
+        followed
     }
 
     fn send_writes(&mut self, stretches: Vec<Stretch>, wait: Duration, ctx: &mut Context<Self>) {
@@ -240,14 +260,18 @@ impl WebhookDeliveryActor {
     fn follow(&mut self, things: Vec<Queued>, ctx: &mut Context<Self>) {
         for thing in things {
             match thing.after {
-                After::RowDecided => self.life.writes.undecided -= 1,
-                After::RowDead(document) => {
+                After::SendRow { entry, generation } => {
                     self.life.writes.undecided -= 1;
-                    self.life.lanes.finish(document);
+                    self.send_row(entry, generation);
+                }
+                After::RowDecided => self.life.writes.undecided -= 1,
+                After::RowDead(lane) => {
+                    self.life.writes.undecided -= 1;
+                    self.life.lanes.finish(lane);
                 }
                 After::Settle(sequence) => self.inbox.settle(sequence),
-                After::CloseLane(document) => self.close_lane(document),
-                After::FreeLane(document) => self.life.lanes.finish(document),
+                After::CloseLane(lane) => self.close_lane(lane),
+                After::FreeLane(lane) => self.life.lanes.finish(lane),
                 After::IntakeWritten => self.life.intake.written(),
                 After::Ask(batch) => self.ask_stash(batch, ctx),
             }
@@ -258,13 +282,13 @@ impl WebhookDeliveryActor {
     }
 
     /// The head of a lane has a row. What came behind it meanwhile follows it into the stash.
-    fn close_lane(&mut self, document: DocumentHash) {
-        let behind = self.life.lanes.take_behind(document);
+    fn close_lane(&mut self, lane: LaneKey) {
+        let behind = self.life.lanes.take_behind(lane);
         if behind.is_empty() {
-            self.life.lanes.finish(document);
+            self.life.lanes.finish(lane);
         } else {
             self.entries_to_stash(behind, "behind");
-            self.life.writes.push_mark(After::CloseLane(document));
+            self.life.writes.push_mark(After::CloseLane(lane));
         }
     }
 }

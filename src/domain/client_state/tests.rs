@@ -1,10 +1,18 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::domain::retry::CanarySchedule;
 
-/// Without jitter: 5 s, 10 s, 20 s … 15 min.
-const SCHEDULE: RetrySchedule =
-    RetrySchedule { base: Duration::from_secs(5), factor: 2.0, cap: Duration::from_secs(900), jitter: 0.0 };
+/// Without jitter: 5 s, 10 s, 15 s …; given up after 100 s.
+const SCHEDULE: Pacing = Pacing {
+    canary: CanarySchedule {
+        first: Duration::from_secs(5),
+        every: Duration::from_secs(15),
+        cap: Duration::from_secs(120),
+        jitter: 0.0,
+    },
+    give_up: Duration::from_secs(100),
+};
 
 fn failed() -> ClientEvent {
     ClientEvent::EndpointFailed { reason: "status_500".to_owned(), retry_after: None }
@@ -44,7 +52,7 @@ fn rounds_follow_the_schedule() {
         (vec![(1, Delivered)], (Phase::Healthy, 0, None)),
         (vec![(1, failed())], (Phase::Degraded, 1, Some(6))),
         (vec![(1, failed()), (6, failed())], (Phase::Degraded, 2, Some(16))),
-        (vec![(1, failed()), (6, failed()), (16, failed())], (Phase::Degraded, 3, Some(36))),
+        (vec![(1, failed()), (6, failed()), (16, failed())], (Phase::Degraded, 3, Some(31))),
         (vec![(1, failed()), (6, Delivered)], (Phase::Healthy, 0, None)),
         (vec![(1, failed()), (2, RowsWaiting), (6, Delivered)], (Phase::Draining, 0, None)),
         (vec![(1, failed()), (6, Delivered), (7, failed())], (Phase::Degraded, 1, Some(12))),
@@ -169,7 +177,7 @@ fn try_now_opens_the_gate_for_a_probe() {
     assert_eq!(told(&state), (Phase::Degraded, 2, Some(20)));
     assert!(state.may_send(20_000) && state.is_probing());
     let again = state.apply(&failed(), 21_000, &SCHEDULE, 0.5);
-    assert_eq!(told(&again), (Phase::Degraded, 3, Some(41)));
+    assert_eq!(told(&again), (Phase::Degraded, 3, Some(36)));
     assert_eq!(after(&[(1, ClientEvent::TryNow)]).phase, Phase::Healthy);
 }
 
@@ -181,6 +189,42 @@ fn the_failure_clock_runs_from_the_first_failure_to_a_success() {
     assert_eq!(paused.failing_since_ms, Some(1000));
     let delivered = failing.apply(&ClientEvent::Delivered, 36_000, &SCHEDULE, 0.5);
     assert_eq!((delivered.failing_since_ms, delivered.last_success_ms), (None, Some(36_000)));
+}
+
+#[test]
+fn a_webhook_is_given_up_after_failures_that_lie_apart() {
+    let long = Duration::from_secs(1000);
+    let every =
+        |seconds: i64, count: i64| -> Vec<_> { (0..count).map(|i| (i * seconds, failed())).collect() };
+    for (events, given_up) in [
+        (every(10, 5), true),
+        (every(10, 4), false),
+        // They lie a tenth of the time apart, or do not count.
+        (every(1, 40), false),
+        (every(1, 41), true),
+        // The service was away, or its clock jumped, between the first failure and the second.
+        (vec![(1, failed()), (900, failed())], false),
+    ] {
+        let state = after(&events);
+        assert_eq!(state.is_given_up(long, &SCHEDULE), given_up, "{} failures", events.len());
+        assert!(!state.is_given_up(Duration::from_secs(99), &SCHEDULE));
+        for event in [ClientEvent::Delivered, pause(), ClientEvent::ConfigInactive] {
+            let state = state.apply(&event, 950_000, &SCHEDULE, 0.5);
+            assert!(!state.is_given_up(long, &SCHEDULE), "{event:?}");
+        }
+    }
+}
+
+#[test]
+fn a_payload_that_is_refused_for_ever_gives_no_webhook_up() {
+    let refused =
+        |class| move |i: i64| (i * 20, ClientEvent::RequestFailed { class, reason: "status_422".to_owned() });
+    let of = |class| after(&(0..10).map(refused(class)).collect::<Vec<_>>());
+    let payload = of(FailureClass::Payload);
+    assert_eq!((payload.failing_since_ms, payload.counted_failures), (None, 0));
+    assert!(payload.last_failure_ms.is_some());
+    // A webhook that has moved answers the one document that changes with 404, and closes no gate.
+    assert!(of(FailureClass::Config).is_given_up(Duration::from_secs(101), &SCHEDULE));
 }
 
 #[test]
@@ -215,7 +259,7 @@ fn a_state_that_was_stored_with_fewer_fields_is_read() {
 #[test]
 fn a_failure_that_leaves_the_gate_open_shows() {
     use ClientEvent::{Delivered, RowsGone, RowsWaiting};
-    let refused = ClientEvent::RequestFailed { reason: "status_404".to_owned() };
+    let refused = ClientEvent::RequestFailed { class: FailureClass::Config, reason: "status_404".to_owned() };
     let state = after(&[(1, RowsWaiting), (2, refused.clone())]);
     assert_eq!(told(&state), (Phase::Draining, 0, None));
     assert_eq!(state.reason, "changes wait in the stash, the last failure was status_404");
@@ -234,7 +278,8 @@ fn event() -> impl Strategy<Value = ClientEvent> {
         5 => retry_after.prop_map(|retry_after| ClientEvent::EndpointFailed {
             reason: "status_503".to_owned(), retry_after,
         }),
-        2 => Just(ClientEvent::RequestFailed { reason: "status_422".to_owned() }),
+        2 => Just(ClientEvent::RequestFailed { class: FailureClass::Payload, reason: "status_422".to_owned() }),
+        1 => Just(ClientEvent::RequestFailed { class: FailureClass::Config, reason: "status_404".to_owned() }),
         1 => Just(ClientEvent::RowsWaiting),
         1 => Just(ClientEvent::RowsGone),
         1 => Just(ClientEvent::ConfigUsable),
@@ -256,7 +301,7 @@ fn live(
     random: f64,
     mut each: impl FnMut(&ClientState, &ClientState),
 ) -> (ClientState, i64) {
-    let schedule = RetrySchedule::default();
+    let schedule = Pacing::default();
     let mut now_ms = 1_767_225_600_000;
     let mut state = ClientState::new(now_ms);
     for (passed, event) in history {
@@ -284,7 +329,7 @@ proptest! {
 
     #[test]
     fn no_state_is_a_dead_end(history in history(), random in 0.0..1.0_f64) {
-        let schedule = RetrySchedule::default();
+        let schedule = Pacing::default();
         let (mut state, mut now_ms) = live(&history, random, |_, _| {});
         for event in [ClientEvent::Resume, ClientEvent::ConfigUsable] {
             state = state.apply(&event, now_ms, &schedule, random);
@@ -304,7 +349,7 @@ proptest! {
     fn a_closed_gate_is_only_opened_by_time_success_or_people(
         history in history(), random in 0.0..1.0_f64, failures in 1..40_usize,
     ) {
-        let schedule = RetrySchedule::default();
+        let schedule = Pacing::default();
         let (mut state, now_ms) = live(&history, random, |_, _| {});
         for event in [ClientEvent::Resume, ClientEvent::ConfigUsable, failed()] {
             state = state.apply(&event, now_ms, &schedule, random);

@@ -62,6 +62,8 @@ pub(crate) struct StashData {
     /// Every row that ever was.
     pub(crate) inserted: HashSet<EventId>,
     written: u64,
+    /// Those that a newer one stood for.
+    pub(crate) coalesced: HashSet<EventId>,
     /// Documents whose payloads it will never take.
     pub(crate) refuses: HashSet<DocumentHash>,
 }
@@ -124,6 +126,7 @@ impl StashData {
             match write {
                 StashWrite::Insert(row) => self.insert(row),
                 StashWrite::Delivered { transfer } => self.delivered(transfer),
+                StashWrite::Coalesced { transfer } => self.coalesced(transfer),
                 StashWrite::Failed { event_id, failure } => {
                     self.failed(&batch.client, event_id, failure, RowState::Pending);
                 }
@@ -186,6 +189,22 @@ impl StashData {
             {
                 row.state = RowState::Superseded;
             }
+        }
+    }
+
+    fn coalesced(&mut self, newest: &Transfer) {
+        let older = |row: &Row| {
+            row.transfer.client == newest.client
+                && row.transfer.document_hash == newest.document_hash
+                && row.state == RowState::Pending
+                && row.transfer.sequence < newest.sequence
+        };
+        let gone: Vec<_> =
+            self.rows.values().filter(|row| older(row)).map(|row| row.transfer.clone()).collect();
+        for transfer in gone {
+            self.places.remove(&(transfer.client.clone(), transfer.event_id.clone()));
+            self.rows.remove(&(transfer.client.clone(), transfer.sequence));
+            self.coalesced.insert(transfer.event_id.clone());
         }
     }
 

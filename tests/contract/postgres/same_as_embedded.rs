@@ -24,8 +24,9 @@ fn random_write(random: &mut fastrand::Rng, client: &str) -> StashWrite {
     let class = random.choice([FailureClass::Endpoint, FailureClass::Config, FailureClass::Payload]).unwrap();
     let next_attempt_at_ms = random.i64(0..3);
     let failure = RowFailure { class, reason: "status_500".into(), status: Some(500), next_attempt_at_ms };
-    match random.u8(0..7) {
+    match random.u8(0..8) {
         0 => StashWrite::Delivered { transfer },
+        5 => StashWrite::Coalesced { transfer },
         1 => StashWrite::Failed { event_id: transfer.event_id.clone(), failure },
         2 => StashWrite::Dead { event_id: transfer.event_id.clone(), failure },
         3 => StashWrite::Replay { transfer: replay(&transfer, random) },

@@ -28,6 +28,7 @@ pub(super) fn apply(connection: &mut SqliteConnection, batch: &StashBatch, now_m
         match write {
             StashWrite::Insert(row) => insert(connection, batch, row, now_ms)?,
             StashWrite::Delivered { transfer } => delivered(connection, &batch.client, transfer)?,
+            StashWrite::Coalesced { transfer } => coalesced(connection, &batch.client, transfer)?,
             StashWrite::Failed { event_id, failure } => {
                 failed(connection, &batch.client, event_id, failure, RowState::Pending, now_ms)?;
             }
@@ -69,6 +70,21 @@ fn delivered(connection: &mut SqliteConnection, client: &ClientId, transfer: &Tr
                 .or(stash::incarnation.eq(incarnation).and(stash::offset.lt(offset))),
         )
         .set(stash::state.eq(RowState::Superseded.as_str()))
+        .execute(connection)?;
+    Ok(())
+}
+
+fn coalesced(connection: &mut SqliteConnection, client: &ClientId, transfer: &Transfer) -> JobResult<()> {
+    let (incarnation, offset) = (i64::from(transfer.sequence.incarnation), transfer.sequence.offset);
+    diesel::delete(stash::table)
+        .filter(stash::client.eq(client.as_str()))
+        .filter(stash::document_hash.eq(&transfer.document_hash.0[..]))
+        .filter(stash::state.eq(RowState::Pending.as_str()))
+        .filter(
+            stash::incarnation
+                .lt(incarnation)
+                .or(stash::incarnation.eq(incarnation).and(stash::offset.lt(offset))),
+        )
         .execute(connection)?;
     Ok(())
 }

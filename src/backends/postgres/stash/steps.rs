@@ -22,6 +22,7 @@ pub(super) struct Attempt<'a> {
 pub(super) enum Step<'a> {
     Insert(Vec<&'a NewRow>),
     Delivered(Vec<&'a Transfer>),
+    Coalesced(Vec<&'a Transfer>),
     /// No event twice: each failure counts.
     Failed(Vec<Attempt<'a>>, HashSet<(&'a ClientId, &'a EventId)>),
     /// No document twice: each looks at what the one before left.
@@ -34,6 +35,7 @@ impl<'a> Step<'a> {
         match (self, write) {
             (Self::Insert(rows), StashWrite::Insert(row)) => rows.push(row),
             (Self::Delivered(transfers), StashWrite::Delivered { transfer }) => transfers.push(transfer),
+            (Self::Coalesced(transfers), StashWrite::Coalesced { transfer }) => transfers.push(transfer),
             (
                 Self::Failed(attempts, events),
                 StashWrite::Failed { event_id, failure } | StashWrite::Dead { event_id, failure },
@@ -60,6 +62,7 @@ impl<'a> Step<'a> {
         match write {
             StashWrite::Insert(_) => Self::Insert(Vec::new()),
             StashWrite::Delivered { .. } => Self::Delivered(Vec::new()),
+            StashWrite::Coalesced { .. } => Self::Coalesced(Vec::new()),
             StashWrite::Failed { .. } | StashWrite::Dead { .. } => Self::Failed(Vec::new(), HashSet::new()),
             StashWrite::Replay { .. } => Self::Replay(Vec::new(), HashSet::new()),
         }
@@ -112,7 +115,7 @@ mod tests {
         Arc::new(Transfer { sequence: Sequence { incarnation: 1, partition: 0, offset }, content })
     }
 
-    /// `i`nsert, `d`elivered, `f`ailed, `x` dead, `r`eplay, each with its offset.
+    /// `i`nsert, `d`elivered, `c`oalesced, `f`ailed, `x` dead, `r`eplay, each with its offset.
     fn batch(client: &str, writes: &str) -> StashBatch {
         let failure = || RowFailure {
             class: FailureClass::Payload,
@@ -126,6 +129,7 @@ mod tests {
             match &word[..1] {
                 "i" => StashWrite::Insert(NewRow { transfer, failure: None, claim: None }),
                 "d" => StashWrite::Delivered { transfer },
+                "c" => StashWrite::Coalesced { transfer },
                 "f" => StashWrite::Failed { event_id, failure: failure() },
                 "r" => StashWrite::Replay { transfer },
                 _ => StashWrite::Dead { event_id, failure: failure() },
@@ -145,6 +149,7 @@ mod tests {
             .map(|step| match step {
                 Step::Insert(rows) => format!("i{}", rows.len()),
                 Step::Delivered(transfers) => format!("d{}", transfers.len()),
+                Step::Coalesced(transfers) => format!("c{}", transfers.len()),
                 Step::Failed(attempts, _) => format!("f{}", attempts.len()),
                 Step::Replay(replays, _) => format!("r{}", replays.len()),
             })
@@ -163,6 +168,7 @@ mod tests {
     #[test]
     fn the_order_of_a_client_stays() {
         assert_eq!(shape(&[batch("a", "i1 d1 i2"), batch("a", "f2")]), ["i1", "d1", "i1", "f1"]);
+        assert_eq!(shape(&[batch("a", "i1 i2 c2 d2"), batch("b", "c2 d2")]), ["i2", "c2", "d2"]);
     }
 
     #[test]

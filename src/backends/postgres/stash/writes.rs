@@ -39,6 +39,7 @@ pub(super) async fn run(connection: &mut AsyncPgConnection, step: &Step<'_>) -> 
             Ok(())
         }
         Step::Delivered(transfers) => delivered(connection, transfers).await,
+        Step::Coalesced(transfers) => coalesced(connection, transfers).await,
         Step::Failed(attempts, _) => failed(connection, attempts).await,
         Step::Replay(replays, _) => dead_rows::replay(connection, replays).await,
     }
@@ -124,23 +125,41 @@ async fn delivered(connection: &mut AsyncPgConnection, transfers: &[&Transfer]) 
         FROM unnest($1, $2, $3, $4) AS sent (client, document_hash, incarnation, \"offset\")
         WHERE stash.client = sent.client AND stash.document_hash = sent.document_hash AND stash.state = 'dead'
         AND (stash.incarnation, stash.\"offset\") < (sent.incarnation, sent.\"offset\")";
-    fn column<'a, T>(transfers: &[&'a Transfer], value: impl Fn(&'a Transfer) -> T) -> Vec<T> {
-        transfers.iter().map(|transfer| value(transfer)).collect()
-    }
     let clients = column(transfers, |transfer| transfer.client.as_str().as_bytes());
     sql_query(DELETE)
         .bind::<Array<Binary>, _>(&clients)
         .bind::<Array<Binary>, _>(column(transfers, |transfer| transfer.event_id.as_str().as_bytes()))
         .execute(connection)
         .await?;
-    sql_query(SUPERSEDE)
-        .bind::<Array<Binary>, _>(&clients)
+    with_older_rows(connection, SUPERSEDE, transfers).await
+}
+
+/// Older rows of the document that wait: a newer change went in their place.
+async fn coalesced(connection: &mut AsyncPgConnection, transfers: &[&Transfer]) -> JobResult<()> {
+    const DELETE: &str = "DELETE FROM stash
+        USING unnest($1, $2, $3, $4) AS sent (client, document_hash, incarnation, \"offset\")
+        WHERE stash.client = sent.client AND stash.document_hash = sent.document_hash AND stash.state = 'pending'
+        AND (stash.incarnation, stash.\"offset\") < (sent.incarnation, sent.\"offset\")";
+    with_older_rows(connection, DELETE, transfers).await
+}
+
+async fn with_older_rows(
+    connection: &mut AsyncPgConnection,
+    statement: &str,
+    transfers: &[&Transfer],
+) -> JobResult<()> {
+    sql_query(statement)
+        .bind::<Array<Binary>, _>(column(transfers, |transfer| transfer.client.as_str().as_bytes()))
         .bind::<Array<Binary>, _>(column(transfers, |transfer| &transfer.document_hash.0[..]))
         .bind::<Array<BigInt>, _>(column(transfers, |transfer| i64::from(transfer.sequence.incarnation)))
         .bind::<Array<BigInt>, _>(column(transfers, |transfer| transfer.sequence.offset))
         .execute(connection)
         .await?;
     Ok(())
+}
+
+fn column<'a, T>(transfers: &[&'a Transfer], value: impl Fn(&'a Transfer) -> T) -> Vec<T> {
+    transfers.iter().map(|transfer| value(transfer)).collect()
 }
 
 async fn failed(connection: &mut AsyncPgConnection, attempts: &[Attempt<'_>]) -> JobResult<()> {
