@@ -1,21 +1,27 @@
 //! A queue of one's own, with two kinds of jobs, a handler, a schedule, and work that one process does at a time.
 //!
 //! ```text
+//! cargo run --example custom_worker
 //! REDIS_URL=redis://127.0.0.1:6379 cargo run --example custom_worker
 //! ```
 //!
+//! Without a Redis the queues are in a SQLite file of a folder that goes away at the end.
+//!
 //! Each step is explained in `docs/worker-development.md`.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dispatcher::backends::bullmq::{BullMq, BullMqOptions};
-use dispatcher::domain::config::{ClientId, Secret};
+use dispatcher::backends::embedded::{Embedded, EmbeddedOptions, OpenError};
+use dispatcher::domain::config::ClientId;
 use dispatcher::domain::job::{Cadence, JobId, QueueSpec, Retention, Workload};
 use dispatcher::domain::retry::RetrySchedule;
 use dispatcher::metrics::Metrics;
 use dispatcher::ports::blocked_owners::BlockedOwners;
 use dispatcher::ports::clock::{Clock, SystemClock};
+use dispatcher::ports::event_log::BatchLimits;
+use dispatcher::ports::job_queue::JobQueues;
 use dispatcher::ports::{BoxFuture, StoreResult};
 use dispatcher::workers::{
     Handled, JobContext, JobFailure, JobHandler, OpenQueues, Payload, Producer, Schedule, ScheduleTable,
@@ -133,14 +139,36 @@ impl BlockedOwners for Nobody {
     }
 }
 
+/// The queues in a SQLite file.
+///
+/// # Errors
+/// When the folder cannot be used.
+pub async fn in_folder(folder: &Path) -> Result<Embedded, OpenError> {
+    Embedded::open(EmbeddedOptions {
+        data_dir: folder.to_owned(),
+        // Of the service's other stores, which are in the folder too.
+        partitions: 1,
+        retention: Duration::from_secs(60),
+        tail: BatchLimits { records: 1, bytes: 1 },
+        clock: Arc::new(SystemClock),
+    })
+    .await
+}
+
+/// The queues in Redis, for BullMQ and Bull Board to see.
+#[cfg(feature = "cluster")]
+pub fn in_redis(url: &str, prefix: &str) -> dispatcher::backends::bullmq::BullMq {
+    use dispatcher::backends::bullmq::{BullMq, BullMqOptions};
+    let url = dispatcher::domain::config::Secret::new(url);
+    BullMq::new(BullMqOptions::new(url, prefix, Arc::new(SystemClock)))
+}
+
 /// Runs it all until two reports are sent and the schedule has come once; says what was done.
 ///
 /// # Errors
 /// When a job cannot be added or the table has a mistake.
-pub async fn run(redis_url: &str, prefix: &str) -> Result<Vec<String>, Box<dyn std::error::Error>> {
-    let clock = Arc::new(SystemClock);
-    let store = BullMq::new(BullMqOptions::new(Secret::new(redis_url), prefix, clock.clone()));
-    let queues = OpenQueues::<ReportQueue>::new(&store);
+pub async fn run(store: &dyn JobQueues) -> Result<Vec<String>, Box<dyn std::error::Error>> {
+    let queues = OpenQueues::<ReportQueue>::new(store);
 
     let (done, mut seen) = mpsc::unbounded_channel();
     let kit = WorkerKit { metrics: Metrics::new(), blocked: Arc::new(Nobody) };
@@ -159,7 +187,7 @@ pub async fn run(redis_url: &str, prefix: &str) -> Result<Vec<String>, Box<dyn s
         job: ReportJob::Count(CountReports {}),
         lock_ttl: Duration::from_secs(50),
     }];
-    let _kept = ScheduleTable::new(&queues, &table, clock.now_ms())?.keep();
+    let _kept = ScheduleTable::new(&queues, &table, SystemClock.now_ms())?.keep();
 
     let mut all = Vec::new();
     while all.len() < 3 {
@@ -172,8 +200,20 @@ pub async fn run(redis_url: &str, prefix: &str) -> Result<Vec<String>, Box<dyn s
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let url = std::env::var("REDIS_URL").unwrap_or_else(|_| "redis://127.0.0.1:6379".to_owned());
-    for line in run(&url, "example").await? {
+    env_logger::init_from_env(env_logger::Env::new().default_filter_or("info"));
+    #[cfg(feature = "cluster")]
+    if let Ok(url) = std::env::var("REDIS_URL") {
+        return say(run(&in_redis(&url, "example")).await?);
+    }
+    let folder = tempfile::tempdir()?;
+    let embedded = in_folder(folder.path()).await?;
+    let done = run(&*embedded.queues()).await?;
+    embedded.close().await;
+    say(done)
+}
+
+fn say(done: Vec<String>) -> Result<(), Box<dyn std::error::Error>> {
+    for line in done {
         log::info!("{line}");
     }
     Ok(())

@@ -2,8 +2,11 @@
 
 mod actor_tree;
 mod gauges;
+mod own_runtime;
+mod records;
 mod signals;
 mod stores;
+mod workers;
 
 use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
@@ -17,21 +20,31 @@ use tokio_util::sync::CancellationToken;
 
 use self::actor_tree::{ActorTree, Parts};
 use self::gauges::Gauges;
+use self::records::Recorders;
 pub use self::signals::Signals;
 use self::stores::Stores;
-use crate::actors::config_cache::{ConfigCacheActor, Refresh};
-use crate::actors::delivery_fleet::DELIVERY_KIND;
+use self::workers::Workers;
+use crate::actors::config_cache::{Refresh, Reload};
+use crate::actors::delivery_fleet::{DELIVERY_KIND, DeliveryFleetActor, RecentOf};
 use crate::backends::http::HttpSenders;
+use crate::domain::attempt::Attempt;
+use crate::domain::config::ClientId;
 use crate::metrics::Metrics;
 use crate::ports::clock::{Clock, SystemClock};
 use crate::ports::webhook_sender::SendLimits;
-use crate::ports::{BoxFuture, StoreResult};
+use crate::ports::{BoxFuture, StoreError, StoreResult};
 use crate::runtime::{Arbiters, Kit, RestartPolicy, StopStep};
-use crate::settings::{Settings, SettingsError};
+use crate::settings::{Role, Roles, Settings, SettingsError};
 use crate::web::{self, Ask, Readiness, Startup, WebState};
+use crate::workers::queues::Queue;
+use crate::workers::upkeep::Upkeep;
+use crate::workers::{Exclusive, OpenQueues};
 
 /// How often old records are removed.
 const HOUSEKEEPING_EVERY: Duration = Duration::from_secs(10);
+
+/// How often a replica says which roles it has.
+const TELL_ROLES_EVERY: Duration = Duration::from_secs(5);
 
 /// How long one of the quick steps of stopping may take.
 const STOP_STEP: Duration = Duration::from_secs(5);
@@ -44,6 +57,8 @@ pub struct Service {
     in_flight_limit: Duration,
     close: BoxFuture<'static, ()>,
     tree: ActorTree,
+    workers: Workers,
+    recorders: Recorders,
     web: ServerHandle,
     pipeline: Arbiters,
     delivery: Arc<Arbiters>,
@@ -66,11 +81,12 @@ impl Service {
         let starting = web::starting(startup.clone(), settings.mode.as_str(), listener.try_clone()?)?;
         let answers_meanwhile = starting.handle();
         actix_rt::spawn(starting);
-        let stores = Stores::open(&settings, &clock, &metrics, &startup).await?;
+        let recorders = Recorders::new(&metrics);
+        let stores = Stores::open(&settings, &clock, &metrics, &startup, &recorders.events).await?;
 
         let restarts = metrics.restarts.clone();
         let count = Arc::new(move |kind| restarts.with_label_values(&[kind]).inc());
-        let kit = Kit::new(count, RestartPolicy::default());
+        let kit = Kit::observed(count, recorders.observer(clock.clone()), RestartPolicy::default());
         let pipeline = Arbiters::start("pipeline", NonZeroUsize::MIN)?;
         let threads = NonZeroUsize::new(settings.delivery.threads);
         let threads = match threads {
@@ -81,6 +97,18 @@ impl Service {
         let readiness = Arc::new(Readiness::default());
         readiness.log_is_open();
 
+        recorders
+            .start(records::Parts {
+                settings: &settings,
+                stores: &stores,
+                senders: senders.clone(),
+                kit: &kit,
+                arbiter: pipeline.pick(0),
+                metrics: &metrics,
+                clock: clock.clone(),
+                startup: &startup,
+            })
+            .await?;
         let parts = Parts {
             settings: &settings,
             stores: &stores,
@@ -91,30 +119,33 @@ impl Service {
             metrics: &metrics,
             clock: clock.clone(),
             startup: &startup,
+            recorders: &recorders,
         };
         let tree = ActorTree::start(parts).await?;
         readiness.configs_are_loaded();
         keep_house(stores.housekeeping.clone(), clock.clone(), kit.shutdown().token());
+        let queues = OpenQueues::<Queue>::new(&*stores.queues);
+        let workers = Workers::start(workers::Parts {
+            settings: &settings,
+            queues: &queues,
+            upkeep: upkeep(&settings, &stores, &tree, &metrics, clock.clone()),
+            metrics: &metrics,
+            clock: &*clock,
+        })?;
         readiness.is_started();
+        tell_roles(settings.roles.list(), stores.roles.tell.clone(), kit.shutdown().token());
 
         let gauges = Gauges {
             source_lag: tree.source_lag.clone(),
             transfer_lag: tree.transfer_lag.clone(),
             stash: stores.stash.clone(),
+            queues,
             clock: clock.clone(),
             metrics: metrics.clone(),
         };
         let state = WebState {
             before_scrape: gauges.before_scrape(),
-            ..web_state(
-                &settings,
-                &stores,
-                &kit,
-                clock,
-                &metrics,
-                tree.config_cache.clone(),
-                readiness.clone(),
-            )
+            ..web_state(&settings, &stores, &kit, clock, &metrics, &tree, readiness.clone())
         };
         answers_meanwhile.stop(false).await;
         let server = web::start(state, listener)?;
@@ -132,6 +163,8 @@ impl Service {
             in_flight_limit: settings.stop.in_flight,
             close: stores.close,
             tree,
+            workers,
+            recorders,
             web,
             pipeline,
             delivery,
@@ -147,10 +180,16 @@ impl Service {
     pub async fn stop(self) {
         self.readiness.is_stopping();
         self.readiness.close_intake();
+        // Beside the others: handlers may take as long as deliveries.
+        let workers = actix_rt::spawn(self.workers.stop(self.in_flight_limit));
         let steps = vec![
             StopStep::new("source", STOP_STEP, self.tree.end_source()),
             StopStep::new("delivery", self.in_flight_limit, self.tree.quiesce()),
             StopStep::new("commit", STOP_STEP, self.tree.end_transfer()),
+            StopStep::new("workers", self.in_flight_limit + STOP_STEP, async {
+                let _ = workers.await;
+            }),
+            StopStep::new("records", STOP_STEP, self.recorders.are_written()),
             // Made when its turn comes: the call itself closes the port, and probes are to be answered until the end.
             StopStep::new("web", STOP_STEP * 2, async { self.web.stop(true).await }),
         ];
@@ -218,18 +257,71 @@ fn keep_house(housekeeping: Ask<i64, StoreResult<u64>>, clock: Arc<dyn Clock>, s
     });
 }
 
+/// Says again and again what this process does, so that others know what nobody does.
+fn tell_roles(roles: Vec<Role>, tell: Ask<Vec<&'static str>, ()>, stop: CancellationToken) {
+    let roles: Vec<_> = roles.into_iter().map(Role::as_str).collect();
+    log::info!("roles={}", roles.join(","));
+    actix_rt::spawn(stop.run_until_cancelled_owned(async move {
+        loop {
+            tell(roles.clone()).await;
+            tokio::time::sleep(TELL_ROLES_EVERY).await;
+        }
+    }));
+}
+
+/// Those that neither this process has, whatever the others hear of it, nor another.
+fn unattended_roles(
+    ours: Roles,
+    held: Ask<(), Result<Vec<&'static str>, String>>,
+) -> Ask<(), Option<Vec<&'static str>>> {
+    Arc::new(move |()| {
+        let (ours, held) = (ours.clone(), held.clone());
+        Box::pin(async move {
+            let held = held(()).await.ok()?;
+            let others = Role::ALL.into_iter().filter(|role| !ours.has(*role)).map(Role::as_str);
+            Some(others.filter(|role| !held.contains(role)).collect())
+        })
+    })
+}
+
+fn upkeep(
+    settings: &Settings,
+    stores: &Stores,
+    tree: &ActorTree,
+    metrics: &Metrics,
+    clock: Arc<dyn Clock>,
+) -> Upkeep {
+    let config_cache = tree.config_cache.clone();
+    Upkeep {
+        stash: stores.stash.clone(),
+        stash_ttl: settings.stash.ttl,
+        reload_configs: Arc::new(move || {
+            let config_cache = config_cache.clone();
+            Box::pin(async move {
+                let gone = |err: MailboxError| StoreError::Unavailable(format!("config cache: {err}"));
+                config_cache.send(Reload).await.map_err(gone)?
+            })
+        }),
+        exclusive: Exclusive { locks: stores.locks.clone(), clock, metrics: metrics.clone() },
+    }
+}
+
 fn web_state(
     settings: &Settings,
     stores: &Stores,
     kit: &Kit,
     clock: Arc<dyn Clock>,
     metrics: &Metrics,
-    config_cache: Addr<ConfigCacheActor>,
+    tree: &ActorTree,
     readiness: Arc<Readiness>,
 ) -> WebState {
+    let (config_cache, fleet) = (tree.config_cache.clone(), tree.fleet.clone());
     let (registry, deliveries) = (kit.registry().clone(), kit.registry().clone());
     WebState {
         mode: settings.mode.as_str(),
+        roles: settings.roles.list().into_iter().map(Role::as_str).collect(),
+        unattended_roles: unattended_roles(settings.roles.clone(), stores.roles.held.clone()),
+        serves_api: settings.roles.has(Role::Web),
         source_prefix: settings.source.prefix.as_str().into(),
         admin_token: settings.api.admin_token.clone(),
         configs: stores.configs.clone(),
@@ -253,7 +345,18 @@ fn web_state(
             let cell = deliveries.get(DELIVERY_KIND, client.as_str())?;
             Some(Value::clone(&*cell.status().published?))
         }),
+        operational_events: stores.operational_events.clone(),
+        attempts: stores.attempts.clone(),
+        recent_deliveries: recent_deliveries(fleet),
         stores: stores.probes.clone(),
         readiness,
     }
+}
+
+/// The last ordinary deliveries of a client that is served here.
+fn recent_deliveries(fleet: Addr<DeliveryFleetActor>) -> Ask<ClientId, Vec<Attempt>> {
+    Arc::new(move |client| {
+        let asked = fleet.send(RecentOf(client));
+        Box::pin(async move { asked.await.unwrap_or_default() })
+    })
 }

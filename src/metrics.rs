@@ -1,8 +1,8 @@
 //! All metric names. The help text of each stands beside it.
 
 use prometheus::{
-    Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
-    Registry,
+    Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
+    IntGaugeVec, Opts, Registry,
 };
 
 /// The metrics of the service, in one registry with those of the HTTP server.
@@ -35,6 +35,8 @@ pub struct Metrics {
     pub coalesced: IntCounter,
     /// Payloads that the stash will never take: each is a dead letter of the log.
     pub stash_refused: IntCounter,
+    /// Rows of the stash that were given up long ago and removed.
+    pub stash_purged: IntCounter,
     /// Rows of the stash, by `state`.
     pub stash_rows: IntGaugeVec,
     /// Age of the oldest change that waits in the stash, by its `ts_ms`, in seconds; 0 when none does.
@@ -52,10 +54,22 @@ pub struct Metrics {
     pub jobs: IntCounterVec,
     /// From the start of an attempt at a job to its end, in seconds, by `queue`.
     pub job_seconds: HistogramVec,
+    /// Jobs, by `queue` and `state`: active, waiting, prioritized, delayed, completed, failed.
+    pub queue_jobs: IntGaugeVec,
+    /// For how long the oldest job that could run has not, in seconds, by `queue`; 0 when none waits.
+    pub queue_oldest_waiting_seconds: GaugeVec,
     /// Work that one replica does at a time, by `key` and `outcome`: ran, skipped (another did it), lost (its lease was).
     pub exclusive_runs: IntCounterVec,
     /// Partitions whose next records were gone before they were read, by `stream`: source, transfer.
     pub gaps: IntCounterVec,
+    /// Operational events that were recorded, by `type`.
+    pub operational_events: IntCounterVec,
+    /// Operational events that were handed on, by `to`: topic, webhook.
+    pub operational_events_forwarded: IntCounterVec,
+    /// Tries to hand them on that failed, by `to`.
+    pub operational_event_failures: IntCounterVec,
+    /// Records that were dropped, by `kind` (operational-events, attempts): too many waited for the store, or it refused them.
+    pub records_dropped: IntCounterVec,
     /// Copies and notices for Redis that were dropped, because it was away or refused them, by `copy`: config, config_id,
     /// state, notice.
     pub copies_dropped: IntCounterVec,
@@ -106,6 +120,15 @@ impl Metrics {
         )
         .unwrap();
         registry.register(Box::new(job_seconds.clone())).unwrap();
+        let queue_oldest_waiting_seconds = GaugeVec::new(
+            Opts::new(
+                "dispatcher_queue_oldest_waiting_seconds",
+                "For how long the oldest job that could run has not; 0 when none waits",
+            ),
+            &["queue"],
+        )
+        .unwrap();
+        registry.register(Box::new(queue_oldest_waiting_seconds.clone())).unwrap();
         let oldest_waiting_seconds = Gauge::new(
             "dispatcher_oldest_waiting_seconds",
             "Age of the oldest change that waits in the stash; 0 when none does",
@@ -135,6 +158,10 @@ impl Metrics {
             stashed: counters("stashed_total", "Payloads that went into the stash", &["reason"]),
             coalesced: counter("coalesced_total", "Rows that a newer one of their document stood for"),
             stash_refused: counter("stash_refused_total", "Payloads that the stash will never take"),
+            stash_purged: counter(
+                "stash_purged_total",
+                "Rows of the stash that were given up long ago and removed",
+            ),
             stash_rows: gauges("stash_rows", "Rows of the stash", &["state"]),
             oldest_waiting_seconds,
             lag: gauges("lag", "Records that are not committed", &["stream"]),
@@ -143,6 +170,8 @@ impl Metrics {
             store_errors: counters("store_errors_total", "Errors of stores that were retried", &["store"]),
             jobs: counters("jobs_total", "Attempts at jobs", &["queue", "job", "outcome"]),
             job_seconds,
+            queue_jobs: gauges("queue_jobs", "Jobs in the queues", &["queue", "state"]),
+            queue_oldest_waiting_seconds,
             exclusive_runs: counters(
                 "exclusive_runs_total",
                 "Work that one replica does at a time",
@@ -152,6 +181,26 @@ impl Metrics {
                 "gaps_total",
                 "Partitions whose next records were gone before they were read",
                 &["stream"],
+            ),
+            operational_events: counters(
+                "operational_events_total",
+                "Operational events that were recorded",
+                &["type"],
+            ),
+            operational_events_forwarded: counters(
+                "operational_events_forwarded_total",
+                "Operational events that were handed on",
+                &["to"],
+            ),
+            operational_event_failures: counters(
+                "operational_event_failures_total",
+                "Tries to hand operational events on that failed",
+                &["to"],
+            ),
+            records_dropped: counters(
+                "records_dropped_total",
+                "Operational events and attempts that were dropped instead of written",
+                &["kind"],
             ),
             copies_dropped: counters(
                 "copies_dropped_total",

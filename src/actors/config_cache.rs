@@ -86,6 +86,8 @@ pub struct ConfigCacheActor {
     changes: Recipient<ConfigChanged>,
     clock: Arc<dyn Clock>,
     metrics: Metrics,
+    /// That the store cannot be read: said once.
+    said_away: bool,
 }
 
 impl ConfigCacheActor {
@@ -98,7 +100,7 @@ impl ConfigCacheActor {
         clock: Arc<dyn Clock>,
         metrics: Metrics,
     ) -> Self {
-        Self { cell, store, table, changes, clock, metrics }
+        Self { cell, store, table, changes, clock, metrics, said_away: false }
     }
 
     /// Puts what was read of these clients into the table, and tells which are others now. `asked`: `None`: all were read.
@@ -191,11 +193,16 @@ impl Handler<Reload> for ConfigCacheActor {
         AtomicResponse::new(Box::pin(read.map(move |read, actor, _| match read {
             Ok(configs) => {
                 actor.replace(None, configs, read_at_ms);
+                if std::mem::take(&mut actor.said_away) {
+                    log::info!("configs are read again");
+                }
                 Ok(())
             }
             Err(err) => {
                 actor.metrics.store_errors.with_label_values(&["configs"]).inc();
-                log::warn!("configs were not read again, the ones in memory stay err={err}");
+                if !std::mem::replace(&mut actor.said_away, true) {
+                    log::warn!("configs were not read again, the ones in memory stay err={err}");
+                }
                 Err(err)
             }
         })))

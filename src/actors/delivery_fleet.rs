@@ -13,10 +13,13 @@ use actix::prelude::*;
 use self::resting::Rest;
 pub use self::turnover::{Assigned, Leave, Sweep};
 use super::config_cache::{ConfigCacheActor, Refresh};
-use super::delivery::{DeliveryServices, Quiesce, Wake, WebhookDeliveryActor};
+use super::delivery::{DeliveryServices, Quiesce, RecentDeliveries, Wake, WebhookDeliveryActor};
 use super::inbox::{Inbox, Standing};
 use super::windows::Unsettled;
+use crate::domain::attempt::Attempt;
+use crate::domain::client_state::Phase;
 use crate::domain::config::{ClientConfig, ClientId};
+use crate::domain::operational_event::{Happening, OperationalEvent};
 use crate::domain::transfer::partition_of;
 use crate::ports::client_configs::ClientConfigs;
 use crate::ports::stash::Ownership;
@@ -112,7 +115,8 @@ impl DeliveryFleetActor {
         self.cell.publish(serde_json::json!({ "clients": self.clients.len() }));
     }
 
-    /// Starts the actors of clients that have rows and none: their rows would wait for ever.
+    /// Starts the actors of clients that have rows and none: their rows would wait for ever. And of those that are switched on again: they
+    /// would be shown as they were.
     fn start_who_waits(&mut self, ctx: &Context<Self>) {
         if self.quiescing {
             return;
@@ -120,7 +124,10 @@ impl DeliveryFleetActor {
         let waiting = self.absent.iter().filter(|(client, standing)| {
             // Rows of a client that is gone are its actor's to bury.
             let concerned = |config: Arc<ClientConfig>| config.deleted || config.is_usable();
-            standing.rows.pending && self.services.configs.get(client).is_none_or(concerned)
+            let is_off = standing.state.as_ref().is_some_and(|state| state.phase == Phase::Disabled);
+            let config = self.services.configs.get(client);
+            let is_on_again = is_off && config.as_ref().is_some_and(|config| config.is_usable());
+            is_on_again || (standing.rows.pending && config.is_none_or(concerned))
         });
         for client in waiting.map(|(client, _)| client.clone()).collect::<Vec<_>>() {
             if let Some(ownership) = self.ownership_of(&client) {
@@ -275,6 +282,7 @@ impl Handler<Gone> for DeliveryFleetActor {
         self.cell.handling("Gone");
         let (configs, cache, clock) =
             (self.configs.clone(), self.config_cache.clone(), self.services.clock.clone());
+        let events = self.services.events.clone();
         Box::pin(async move {
             let disable = async {
                 let Some(stored) = configs.get(&client).await? else { return Ok(false) };
@@ -287,6 +295,8 @@ impl Handler<Gone> for DeliveryFleetActor {
             match disable.await {
                 Ok(true) => {
                     log::warn!("client is disabled: its webhook answered 410 client={client}");
+                    let event = OperationalEvent::new(Happening::Disabled, clock.now_ms());
+                    events.record(event.of(&client).because("status_410"));
                     if let Some(cache) = cache {
                         // The cache logs its own failure, and reloads within a minute.
                         let _ = cache.send(Refresh(client)).await;
@@ -294,6 +304,27 @@ impl Handler<Gone> for DeliveryFleetActor {
                 }
                 Ok(false) => {}
                 Err(err) => log::error!("client was not disabled after 410 err={err} client={client}"),
+            }
+        })
+    }
+}
+
+/// Asks for the last ordinary deliveries of a client, the newest first: none are known of one that is served elsewhere, or rests.
+#[derive(Message)]
+#[rtype(result = "Vec<Attempt>")]
+pub struct RecentOf(pub ClientId);
+
+impl Handler<RecentOf> for DeliveryFleetActor {
+    type Result = ResponseFuture<Vec<Attempt>>;
+
+    fn handle(&mut self, RecentOf(client): RecentOf, _: &mut Self::Context) -> Self::Result {
+        self.cell.handling("RecentOf");
+        let asked = self.clients.get(&client).map(|known| known.child.addr.send(RecentDeliveries));
+        Box::pin(async move {
+            match asked {
+                // An actor that ends just now knows nothing any more.
+                Some(asked) => asked.await.unwrap_or_default(),
+                None => Vec::new(),
             }
         })
     }

@@ -7,13 +7,18 @@
 //! DeliveryFleetActor          client -> delivery actor; owns the unsettled transfers
 //! └ WebhookDeliveryActor      one a client: lanes, stash, drain
 //! StashActor                  batched stash writes
+//! RecorderActor               operational events and attempts, written beside the flow
+//! ForwarderActor              operational events to the topic and the operator's webhook
 //! ```
 
+pub mod attempts;
 pub mod config_cache;
 pub mod delivery;
 pub mod delivery_fleet;
 pub mod inbox;
 pub mod ingest;
+pub mod operational_events;
+pub mod recorder;
 mod refused;
 pub mod stash;
 pub mod windows;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::delivery::DeliveryServices;
+use crate::domain::operational_event::{Happening, OperationalEvent};
 use crate::domain::transfer::Transfer;
 use crate::ports::StoreError;
 use crate::ports::event_log::{DeadLetter, NewRecord};
@@ -24,6 +25,12 @@ pub(super) async fn keep_refused(services: &DeliveryServices, transfer: &Transfe
         transfer.client
     );
     services.metrics.stash_refused.inc();
+    let event = OperationalEvent::new(Happening::DeadLetter, services.clock.now_ms())
+        .of(&transfer.client)
+        .because(REASON)
+        .with("event_id", transfer.event_id.as_str())
+        .with("document", &*transfer.document);
+    services.events.record(event);
     let mut letter = dead_letter(transfer);
     let mut wait = WAIT.0;
     loop {

@@ -7,6 +7,7 @@ use actix_rt::ArbiterHandle;
 use anyhow::Context as _;
 use tokio_util::sync::CancellationToken;
 
+use super::records::Recorders;
 use super::stores::{NotOpen, Stores, until_there};
 use crate::actors::config_cache::{ConfigCacheActor, Reload, config_table};
 use crate::actors::delivery::{DeliveryLimits, DeliveryServices};
@@ -23,7 +24,7 @@ use crate::ports::clock::Clock;
 use crate::ports::event_log::BatchLimits;
 use crate::ports::webhook_sender::WebhookSenders;
 use crate::runtime::{Arbiters, ByteBudget, Cell, Kit, Life, Shutdown, supervise};
-use crate::settings::Settings;
+use crate::settings::{Role, Settings};
 use crate::web::Startup;
 
 /// How much ingest reads at once.
@@ -44,6 +45,7 @@ pub(super) struct Parts<'a> {
     pub(super) metrics: &'a Metrics,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) startup: &'a Startup,
+    pub(super) recorders: &'a Recorders,
 }
 
 /// The running actors.
@@ -51,16 +53,18 @@ pub(super) struct ActorTree {
     pub(super) config_cache: Addr<ConfigCacheActor>,
     pub(super) source_lag: LagProbe,
     pub(super) transfer_lag: LagProbe,
-    fleet: Addr<DeliveryFleetActor>,
-    source: Running,
-    transfer: Running,
+    pub(super) fleet: Addr<DeliveryFleetActor>,
+    /// What the roles of this process leave out.
+    source: Option<Running>,
+    transfer: Option<Running>,
     stop_reading: CancellationToken,
 }
 
 impl ActorTree {
     /// Starts all of them; the configs are loaded before anything is delivered.
     pub(super) async fn start(parts: Parts<'_>) -> anyhow::Result<Self> {
-        let Parts { settings, stores, senders, kit, pipeline, delivery, metrics, clock, startup } = parts;
+        let Parts { settings, stores, senders, kit, pipeline, delivery, metrics, clock, startup, recorders } =
+            parts;
         let arbiter = pipeline.pick(0);
         let (stash_store, stash_metrics) = (stores.stash.clone(), metrics.clone());
         let stash = supervise(kit, &arbiter, "stash", "", move |cell| {
@@ -83,6 +87,8 @@ impl ActorTree {
             senders,
             clock: clock.clone(),
             limits: delivery_limits(settings),
+            events: recorders.events.clone(),
+            attempts: recorders.attempts.clone(),
             metrics: metrics.clone(),
         });
         let (fleet_kit, fleet_arbiters, configs) = (kit.clone(), delivery.clone(), stores.configs.clone());
@@ -97,7 +103,7 @@ impl ActorTree {
         fleet.addr.do_send(Introduce(config_cache.addr.clone()));
 
         // Without the configs everybody would be unknown, and what waits for them dead.
-        until_there("configs", startup, async || match config_cache.addr.send(Reload).await {
+        until_there(stores.configs_in, startup, async || match config_cache.addr.send(Reload).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(err)) => Err(NotOpen::Away(err.to_string())),
             Err(err) => Err(NotOpen::Wrong(err.into())),
@@ -107,36 +113,43 @@ impl ActorTree {
 
         let (source_lag, transfer_lag) = (LagProbe::default(), LagProbe::default());
         let stop_reading = CancellationToken::new();
-        let transfer = Running::start(kit, &arbiter, |stop| TransferStage {
-            log: stores.log.clone(),
-            group: settings.source.transfer_group(),
-            limits: BATCH,
-            stash: stores.stash.clone(),
-            states: stores.states.clone(),
-            windows,
-            unsettled_per_partition: settings.delivery.unsettled_per_partition,
-            fleet: fleet.addr.clone(),
-            metrics: metrics.clone(),
-            lag: transfer_lag.clone(),
-            stop_reading: stop_reading.clone(),
-            stop,
-        });
-        let source = Running::start(kit, &arbiter, |stop| SourceStage {
-            log: stores.log.clone(),
-            group: settings.source.group.clone(),
-            limits: BATCH,
-            names: source_names(settings),
-            mongo_prefix: settings.mongo.prefix.as_str().into(),
-            revoke: settings.routing.revoke,
-            configs: stores.configs.clone(),
-            table,
-            config_cache: config_cache.addr.clone(),
-            clock,
-            metrics: metrics.clone(),
-            lag: source_lag.clone(),
-            stop,
-        });
-        for cell in [&stash.cell, &fleet.cell, &config_cache.cell, &transfer.cell, &source.cell] {
+        let transfer = || {
+            Running::start(kit, &arbiter, |stop| TransferStage {
+                log: stores.log.clone(),
+                group: settings.source.transfer_group(),
+                limits: BATCH,
+                stash: stores.stash.clone(),
+                states: stores.states.clone(),
+                windows,
+                unsettled_per_partition: settings.delivery.unsettled_per_partition,
+                fleet: fleet.addr.clone(),
+                metrics: metrics.clone(),
+                lag: transfer_lag.clone(),
+                stop_reading: stop_reading.clone(),
+                stop,
+            })
+        };
+        let transfer = settings.roles.has(Role::Transfer).then(transfer);
+        let source = || {
+            Running::start(kit, &arbiter, |stop| SourceStage {
+                log: stores.log.clone(),
+                group: settings.source.group.clone(),
+                limits: BATCH,
+                names: source_names(settings),
+                mongo_prefix: settings.mongo.prefix.as_str().into(),
+                revoke: settings.routing.revoke,
+                configs: stores.configs.clone(),
+                table,
+                config_cache: config_cache.addr.clone(),
+                clock,
+                metrics: metrics.clone(),
+                lag: source_lag.clone(),
+                stop,
+            })
+        };
+        let source = settings.roles.has(Role::Ingest).then(source);
+        let stages = [&transfer, &source].into_iter().flatten().map(|running| &running.cell);
+        for cell in [&stash.cell, &fleet.cell, &config_cache.cell].into_iter().chain(stages) {
             end_process_if_it_fails(cell.clone(), kit.shutdown().clone());
         }
         Ok(Self {
@@ -152,7 +165,9 @@ impl ActorTree {
 
     /// No more change events are read. Ready when what was read is written.
     pub(super) async fn end_source(&self) {
-        self.source.end().await;
+        if let Some(source) = &self.source {
+            source.end().await;
+        }
     }
 
     /// No more requests are started. Ready when none is on the wire.
@@ -165,7 +180,9 @@ impl ActorTree {
 
     /// Commits what is settled.
     pub(super) async fn end_transfer(&self) {
-        self.transfer.end().await;
+        if let Some(transfer) = &self.transfer {
+            transfer.end().await;
+        }
     }
 }
 
@@ -199,12 +216,7 @@ fn delivery_limits(settings: &Settings) -> DeliveryLimits {
         client_bytes: settings.delivery.client_bytes,
         insurance_after: settings.delivery.insurance_after,
         idle_after: settings.delivery.idle_after,
-        retry: RetrySchedule {
-            base: settings.retry.base,
-            factor: settings.retry.factor,
-            cap: settings.retry.cap,
-            jitter: settings.retry.jitter,
-        },
+        retry: retry_schedule(settings),
         pacing: Pacing {
             canary: CanarySchedule {
                 first: settings.retry.base,
@@ -216,6 +228,12 @@ fn delivery_limits(settings: &Settings) -> DeliveryLimits {
         },
         payload_attempts: settings.retry.payload_attempts,
     }
+}
+
+/// When what failed is tried again.
+pub(super) fn retry_schedule(settings: &Settings) -> RetrySchedule {
+    let retry = &settings.retry;
+    RetrySchedule { base: retry.base, factor: retry.factor, cap: retry.cap, jitter: retry.jitter }
 }
 
 /// How source topics are named.

@@ -1,13 +1,24 @@
 //! The gauges that are asked when somebody reads them.
 
 use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::time::timeout;
 
 use crate::actors::ingest::LagProbe;
+use crate::domain::job::JobState;
 use crate::domain::stash::Backlog;
 use crate::metrics::Metrics;
 use crate::ports::clock::Clock;
+use crate::ports::job_queue::JobQueue;
 use crate::ports::stash::Stash;
 use crate::web;
+use crate::workers::OpenQueues;
+use crate::workers::queues::Queue;
+
+/// How long a queue may take to answer.
+const QUEUE_ANSWERS: Duration = Duration::from_secs(1);
 
 /// What the gauges are brought up to date from.
 #[derive(Clone)]
@@ -15,6 +26,7 @@ pub(super) struct Gauges {
     pub(super) source_lag: LagProbe,
     pub(super) transfer_lag: LagProbe,
     pub(super) stash: Arc<dyn Stash>,
+    pub(super) queues: OpenQueues<Queue>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) metrics: Metrics,
 }
@@ -27,8 +39,29 @@ impl Gauges {
         })
     }
 
-    /// In the order of the flow, so that a change on its way is never in none of them. What cannot be asked stays as it was.
+    /// Both at once: queues that are away hold nobody up.
     async fn refresh(&self) {
+        tokio::join!(
+            self.refresh_flow(),
+            join_all(self.queues.iter().map(|queue| self.refresh_queue(queue)))
+        );
+    }
+
+    /// What cannot be asked in time stays as it was.
+    async fn refresh_queue(&self, queue: &Arc<dyn JobQueue>) {
+        let name = queue.spec().name;
+        let asked = async { tokio::try_join!(queue.counts(), queue.oldest_waiting()) };
+        let Ok(Ok((counts, oldest))) = timeout(QUEUE_ANSWERS, asked).await else { return };
+        for state in JobState::ALL {
+            let jobs = self.metrics.queue_jobs.with_label_values(&[name, state.as_str()]);
+            jobs.set(gauge(counts.of(state)));
+        }
+        let oldest = oldest.unwrap_or_default().as_secs_f64();
+        self.metrics.queue_oldest_waiting_seconds.with_label_values(&[name]).set(oldest);
+    }
+
+    /// In the order of the flow, so that a change on its way is never in none of them. What cannot be asked stays as it was.
+    async fn refresh_flow(&self) {
         let metrics = &self.metrics;
         for (stream, probe) in [("source", &self.source_lag), ("transfer", &self.transfer_lag)] {
             if let Some(lag) = probe.ask().await {

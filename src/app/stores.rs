@@ -8,15 +8,38 @@ mod waiting;
 use std::sync::Arc;
 
 pub(super) use self::waiting::{NotOpen, until_there};
+use crate::actors::operational_events::EventRecorder;
 use crate::metrics::Metrics;
+use crate::ports::attempts::Attempts;
 use crate::ports::client_configs::ClientConfigs;
 use crate::ports::client_states::ClientStates;
 use crate::ports::clock::Clock;
 use crate::ports::event_log::EventLog;
+use crate::ports::job_queue::JobQueues;
+use crate::ports::locks::Locks;
+use crate::ports::operational_events::{EventTopic, OperationalEvents};
 use crate::ports::stash::Stash;
 use crate::ports::{BoxFuture, StoreResult};
-use crate::settings::{Mode, Settings};
+use crate::settings::{Mode, Role, Settings};
 use crate::web::{Ask, Startup, StoreProbe};
+
+/// Where replicas tell each other which roles they have.
+pub(super) struct RoleBoard {
+    /// Says for a while that somebody has these.
+    pub(super) tell: Ask<Vec<&'static str>, ()>,
+    /// Those that somebody has.
+    pub(super) held: Ask<(), Result<Vec<&'static str>, String>>,
+}
+
+impl RoleBoard {
+    /// Where there are no others.
+    fn of_one_process() -> Self {
+        Self {
+            tell: Arc::new(|_| Box::pin(async {})),
+            held: Arc::new(|()| Box::pin(async { Ok(Role::ALL.map(Role::as_str).to_vec()) })),
+        }
+    }
+}
 
 /// What the service works on.
 pub(super) struct Stores {
@@ -24,6 +47,16 @@ pub(super) struct Stores {
     pub(super) stash: Arc<dyn Stash>,
     pub(super) states: Arc<dyn ClientStates>,
     pub(super) configs: Arc<dyn ClientConfigs>,
+    pub(super) locks: Arc<dyn Locks>,
+    pub(super) queues: Arc<dyn JobQueues>,
+    /// Who does what.
+    pub(super) roles: RoleBoard,
+    pub(super) operational_events: Arc<dyn OperationalEvents>,
+    /// Where operational events are copied to for others.
+    pub(super) events_topic: Option<Arc<dyn EventTopic>>,
+    pub(super) attempts: Arc<dyn Attempts>,
+    /// The name on `/status` of the store that has the configs.
+    pub(super) configs_in: &'static str,
     /// Each of them, for `/status`.
     pub(super) probes: Vec<StoreProbe>,
     /// Removes what is older than its retention, as of this time (milliseconds since 1970). Returns how many records went.
@@ -43,11 +76,12 @@ impl Stores {
         clock: &Arc<dyn Clock>,
         metrics: &Metrics,
         startup: &Startup,
+        events: &EventRecorder,
     ) -> anyhow::Result<Self> {
         match settings.mode {
             Mode::Embedded => embedded::open(settings, clock.clone()).await,
             #[cfg(feature = "cluster")]
-            Mode::Cluster => cluster::open(settings, clock.clone(), metrics, startup).await,
+            Mode::Cluster => cluster::open(settings, clock.clone(), metrics, startup, events.clone()).await,
             #[cfg(not(feature = "cluster"))]
             Mode::Cluster => {
                 anyhow::bail!("this build has no cluster mode: build it with the feature `cluster`")

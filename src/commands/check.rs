@@ -1,6 +1,8 @@
 //! `dispatcher check`: reads the settings, asks every dependency, and says what to do about each fault. Changes nothing.
 
 #[cfg(feature = "cluster")]
+mod partitions;
+#[cfg(feature = "cluster")]
 mod stores;
 mod this_machine;
 

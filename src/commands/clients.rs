@@ -30,6 +30,8 @@ enum ClientsCommand {
     Enable(ClientOptions),
     /// Switch a client off: its changes are skipped until it is switched on; its config stays as it is
     Disable(ClientOptions),
+    /// Print the attempts to deliver to a client that failed, and those that followed, as JSON lines, the newest first
+    Attempts(ClientOptions),
     /// Delete a client's config
     Delete(ClientOptions),
 }
@@ -98,12 +100,28 @@ pub(super) async fn run(options: ClientsOptions, environment: &Environment) -> a
         ClientsCommand::Disable(options) => {
             put(&options.api.open(environment)?, &options.id, &json!({ "status": "INACTIVE" })).await
         }
+        ClientsCommand::Attempts(options) => attempts(&options.api.open(environment)?, &options.id).await,
         ClientsCommand::Delete(options) => {
             let api = options.api.open(environment)?;
             let status = api.delete(&path_of(&options.id)).await.map_err(|err| explain(err, &options.id))?;
             let late = if status.as_u16() == 202 { ", in use soon" } else { "" };
             output::note(&format!("{} deleted{late}", options.id));
             Ok(())
+        }
+    }
+}
+
+async fn attempts(api: &Api, id: &str) -> anyhow::Result<()> {
+    let mut before = None;
+    loop {
+        let from = before.map(|before: i64| format!("&before={before}")).unwrap_or_default();
+        let page = api.get(&format!("{}/attempts?limit=1000{from}", path_of(id))).await?;
+        for attempt in page["attempts"].as_array().into_iter().flatten() {
+            output::line(&attempt.to_string())?;
+        }
+        before = page["next"].as_i64();
+        if before.is_none() {
+            return Ok(());
         }
     }
 }

@@ -9,6 +9,7 @@ mod dead_letters;
 mod demo;
 pub mod explain;
 mod logging;
+mod operational_events;
 mod output;
 pub mod receive;
 mod records;
@@ -61,6 +62,8 @@ enum Command {
     Explain(explain::ExplainOptions),
     /// List and change the clients of a running service
     Clients(clients::ClientsOptions),
+    /// Print what happened to clients and to the service itself, as JSON lines
+    OperationalEvents(operational_events::OperationalEventsOptions),
     /// Print the source records that could not be read, as JSON lines
     DeadLetters(dead_letters::DeadLettersOptions),
 }
@@ -94,6 +97,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<()> {
             Command::Receive(options) => receive::run(options).await,
             Command::Explain(options) => explain::run(options).await,
             Command::Clients(options) => clients::run(options, &environment).await,
+            Command::OperationalEvents(options) => operational_events::run(options, &environment).await,
             Command::DeadLetters(options) => dead_letters::run(options, &environment).await,
         }
     })

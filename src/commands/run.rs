@@ -14,11 +14,15 @@ pub(super) struct RunOptions {
     /// A settings file (TOML; config/default.toml lists all keys). Wins over DISPATCHER_CONFIG
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// What this process does, with commas: ingest, transfer, retry, schedule, heavy, web. Wins over DISPATCHER_ROLES; all of them if
+    /// nothing is said. Cluster mode only
+    #[arg(long, value_name = "ROLES", value_delimiter = ',')]
+    roles: Option<Vec<String>>,
 }
 
 /// Runs the service until it is told to stop.
 pub(super) async fn run(options: RunOptions) -> anyhow::Result<()> {
-    let sources = Sources::of_process(options.config);
+    let sources = Sources { roles: options.roles, ..Sources::of_process(options.config) };
     let settings = Settings::load(&sources)?;
     logging::start(&settings.log.filter);
     for name in settings::unused(&sources.environment, settings.mode) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 pub use self::answer::classify;
-pub use self::request::request;
+pub use self::request::{USER_AGENT, request};
 
 /// A request, ready to be sent.
 #[derive(Clone)]

@@ -1,5 +1,6 @@
 //! The rules of the service, pure: no clock, no I/O, no async. What the outside decides is passed in.
 
+pub mod attempt;
 pub mod change_event;
 pub mod client_state;
 pub mod commit_window;
@@ -12,6 +13,7 @@ pub mod extended_json;
 pub(crate) mod fixtures;
 pub mod intake;
 pub mod job;
+pub mod operational_event;
 pub mod retry;
 pub mod routing;
 pub mod stash;

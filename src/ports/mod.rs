@@ -1,6 +1,7 @@
 //! What the service needs from the outside, as traits. Each has one contract suite (`tests/contract`) that
 //! every backend passes.
 
+pub mod attempts;
 pub mod blocked_owners;
 pub mod client_configs;
 pub mod client_states;
@@ -10,6 +11,7 @@ pub mod findings;
 pub mod job_queue;
 pub mod locks;
 pub mod log_registry;
+pub mod operational_events;
 pub mod stash;
 pub mod webhook_sender;
 

@@ -1,5 +1,7 @@
 //! The stash: payloads that could not be delivered, and who may write them. Rows are the truth.
 
+use std::time::Duration;
+
 use super::{BoxFuture, StoreResult};
 use crate::domain::config::ClientId;
 use crate::domain::dead_row::{DeadRow, DeadRowQuery};
@@ -100,6 +102,10 @@ pub trait Stash: Send + Sync {
         ownership: Ownership,
         reason: &'a str,
     ) -> BoxFuture<'a, StoreResult<u64>>;
+
+    /// Removes at most `limit` rows that are dead or superseded, and were stashed, tried and buried at least `older_than` ago by the
+    /// store's clock. Returns how many.
+    fn purge(&self, older_than: Duration, limit: usize) -> BoxFuture<'_, StoreResult<u64>>;
 
     /// Rows that were given up, without their payloads.
     fn dead_rows(&self, query: DeadRowQuery) -> BoxFuture<'_, StoreResult<Vec<DeadRow>>>;

@@ -25,11 +25,19 @@ pub struct SendLimits {
     pub answer_bytes: usize,
 }
 
+/// Whether a request may start at this moment. It may be asked several times: connecting takes its time.
+pub type MayStart = Rc<dyn Fn() -> bool>;
+
 /// The HTTP client of one delivery actor: it owns its connections, and dropping it closes them.
 pub trait WebhookSender {
-    /// Sends one request. Follows no redirect. A connection that was closed before any byte of an answer is tried once
-    /// more on a fresh one.
-    fn send(&self, request: WebhookRequest) -> LocalBoxFuture<'static, Result<Answer, SendError>>;
+    /// Sends one request. `None`: `may_start` forbade it, and not a byte of it went out; it is asked when the connection stands, as
+    /// the last thing before the first byte. Follows no redirect. A connection that was closed before any byte of an answer is
+    /// tried once more on a fresh one, as far as `may_start` allows.
+    fn send(
+        &self,
+        request: WebhookRequest,
+        may_start: MayStart,
+    ) -> LocalBoxFuture<'static, Option<Result<Answer, SendError>>>;
 }
 
 /// Makes senders, each on the arbiter of its actor.

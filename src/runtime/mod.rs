@@ -94,6 +94,7 @@ pub struct Kit(Arc<Shared>);
 
 struct Shared {
     on_restart: Arc<dyn Fn(&'static str) + Send + Sync>,
+    on_broken: Arc<dyn Fn(&Cell, Life) + Send + Sync>,
     policy: RestartPolicy,
     registry: Registry,
     shutdown: Shutdown,
@@ -105,9 +106,19 @@ impl Kit {
     /// The first kit of a process installs a panic hook: it notes the place of panics that a supervisor will
     /// catch and log, and leaves all others to the hook that was there before.
     pub fn new(on_restart: Arc<dyn Fn(&'static str) + Send + Sync>, policy: RestartPolicy) -> Self {
+        Self::observed(on_restart, Arc::new(|_, _| {}), policy)
+    }
+
+    /// The same, and `on_broken` is told of every actor that broke by itself, and where that leads: `Restarting`, or `Failed`. It must not
+    /// block.
+    pub fn observed(
+        on_restart: Arc<dyn Fn(&'static str) + Send + Sync>,
+        on_broken: Arc<dyn Fn(&Cell, Life) + Send + Sync>,
+        policy: RestartPolicy,
+    ) -> Self {
         panics::install_hook();
         let (registry, shutdown) = (Registry::default(), Shutdown::default());
-        Self(Arc::new(Shared { on_restart, policy, registry, shutdown }))
+        Self(Arc::new(Shared { on_restart, on_broken, policy, registry, shutdown }))
     }
 
     /// All actors that were started with this kit.
@@ -122,6 +133,10 @@ impl Kit {
 
     fn policy(&self) -> &RestartPolicy {
         &self.0.policy
+    }
+
+    fn tell_broken(&self, cell: &Cell, life: Life) {
+        (self.0.on_broken)(cell, life);
     }
 
     fn count_restart(&self, kind: &'static str) {

@@ -56,7 +56,7 @@ where
     kit.registry().insert(cell.clone());
 
     let kit = kit.clone();
-    let mut fate = Fate { cell: cell.clone(), end: Life::Stopped };
+    let mut fate = Fate { cell: cell.clone(), kit: kit.clone(), end: Life::Stopped };
     // An arbiter that has ended drops the closure, and with it the receiver and the fate.
     arbiter.spawn_fn(move || match caught(|| make(fate.cell.clone())) {
         Ok(actor) => {
@@ -75,6 +75,7 @@ where
 /// Makes the end visible, whichever way it comes.
 struct Fate {
     cell: Cell,
+    kit: Kit,
     end: Life,
 }
 
@@ -83,6 +84,14 @@ impl Fate {
         complain("actor failed for good", &self.cell, &cause);
         self.cell.note(cause);
         self.end = Life::Failed;
+        self.tell_broken(Life::Failed);
+    }
+
+    /// Whoever is told may break too: that is not this actor's end.
+    fn tell_broken(&self, life: Life) {
+        if let Err(cause) = caught(|| self.kit.tell_broken(&self.cell, life)) {
+            complain("observer of actors broke", &self.cell, &cause);
+        }
     }
 }
 
@@ -132,6 +141,7 @@ where
                     Some(wait) => {
                         complain("actor broke, it will restart", &cell, &cause);
                         cell.note(cause);
+                        self.fate.tell_broken(Life::Restarting);
                         wait
                     }
                 },

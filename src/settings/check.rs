@@ -20,6 +20,16 @@ impl Settings {
         require((1..=1024).contains(&self.transfer.partitions), "transfer.partitions", "must be 1 to 1024")?;
         within("transfer.retention", self.transfer.retention, MINUTE, 3650 * DAY)?;
 
+        for (queue, concurrency) in &self.workers {
+            require((1..=1000).contains(concurrency), &format!("workers.{queue}"), "must be 1 to 1000")?;
+        }
+        within("stash.ttl", self.stash.ttl, MINUTE, 3650 * DAY)?;
+        require(
+            self.mode == Mode::Cluster || self.roles.are_all(),
+            "roles",
+            "embedded mode has one process, which does everything: leave it out, or name all of them",
+        )?;
+
         let delivery = &self.delivery;
         let positive = "must be at least 1";
         require(delivery.client_records >= 1, "delivery.client_records", positive)?;
@@ -51,6 +61,19 @@ impl Settings {
         require(self.canary.cap >= self.canary.every, "canary.cap", "must not be below canary.every")?;
         within("canary.cap", self.canary.cap, Duration::from_millis(1), DAY)?;
         require(retry.payload_attempts >= 1, "retry.payload_attempts", positive)?;
+
+        let operator = &self.operator;
+        let is_url = operator.webhook.is_none() || operator.url().is_some();
+        require(
+            is_url,
+            "operator.webhook",
+            "must be an http or https address with a host, without user and password",
+        )?;
+        let alone = operator.secret.is_none() || operator.webhook.is_some();
+        require(alone, "operator.secret", "needs operator.webhook (DISPATCHER_OPERATOR_WEBHOOK)")?;
+        within("operator.events_retention", operator.events_retention, MINUTE, 3650 * DAY)?;
+        require(self.attempts.kept <= 10_000, "attempts.kept", "must be 0 to 10000")?;
+        within("attempts.retention", self.attempts.retention, MINUTE, 3650 * DAY)?;
 
         within("stop.in_flight", self.stop.in_flight, Duration::ZERO, 10 * MINUTE)?;
         readable("tls.ca_file", self.tls.ca_file.as_deref())?;

@@ -28,7 +28,7 @@ pub struct Kafka {
     pub transfer_topic: String,
     /// Source records that could not be read.
     pub dead_topic: String,
-    /// Reserved: nothing is written to it yet.
+    /// Where operational events are copied to.
     pub events_topic: String,
     /// How long a member of a group may be silent before its partitions go to another.
     #[serde(deserialize_with = "values::duration")]

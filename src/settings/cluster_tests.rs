@@ -161,6 +161,8 @@ fn the_platforms_variables_name_all_stores() {
     assert_eq!(settings.kafka.start, Start::At(1_769_846_400_000));
     assert_eq!(settings.kafka.session_timeout, Duration::from_secs(10));
     assert_eq!(shown(settings.redis.url()), "redis://redis:6379/");
+    #[cfg(feature = "cluster")]
+    assert_eq!(shown(settings.queue_url().ok()), "redis://:p%40ss%2Fword@redis:6379/");
     assert_eq!(shown(settings.redis.password), "p@ss/word");
     assert_eq!(shown(settings.mongo.hosts()), "a:27017,b:27018");
     assert_eq!((settings.mongo.db.as_str(), settings.mongo.user.as_str()), ("wenex", "root"));

@@ -30,6 +30,7 @@ const ADMIN_TOKEN: Variable = secret("DISPATCHER_ADMIN_TOKEN", "api.admin_token"
 /// Each variable stands beside its key in `config/default.toml` too.
 pub(super) const VARIABLES: &[Variable] = &[
     plain("DISPATCHER_MODE", "mode"),
+    plain("DISPATCHER_ROLES", "roles"),
     plain("DISPATCHER_DATA_DIR", "data_dir"),
     plain("DISPATCHER_API_HOST", "api.host"),
     plain("DISPATCHER_API_PORT", "api.port"),
@@ -64,7 +65,14 @@ pub(super) const VARIABLES: &[Variable] = &[
     plain("POSTGRES_USER", "postgres.user"),
     secret("POSTGRES_PASSWORD", "postgres.password"),
     plain("POSTGRES_CA_FILE", "postgres.ca_file"),
+    plain("DISPATCHER_QUEUE_PREFIX", "queue.prefix"),
+    plain("DISPATCHER_WORKER_CONCURRENCY", "workers.dispatcher"),
+    plain("DISPATCHER_SCHEDULE_WORKER_CONCURRENCY", "workers.dispatcher-schedule"),
+    plain("DISPATCHER_HEAVY_WORKER_CONCURRENCY", "workers.dispatcher-heavy"),
+    plain("CLEANER_STASH_LOGS_TTL", "stash.ttl"),
     plain("DISPATCHER_RETRY_BASE", "retry.base"),
+    secret("DISPATCHER_OPERATOR_WEBHOOK", "operator.webhook"),
+    secret("DISPATCHER_OPERATOR_SECRET", "operator.secret"),
     plain("DISPATCHER_RETRY_TTL", "retry.ttl"),
     plain("DISPATCHER_CANARY_INTERVAL", "canary.every"),
     plain("DISPATCHER_EGRESS_ALLOW", "egress.allow"),
@@ -77,19 +85,11 @@ pub(super) const VARIABLES: &[Variable] = &[
 pub(super) const CLUSTER_VARIABLES: &[&str] = &["KAFKA_HOST", "KAFKA_BROKERS"];
 
 /// Settings of the platform that this version has no use for: who sets one is told.
-const UNUSED_VARIABLES: &[&str] = &[
-    "CLEANER_STASH_LOGS_TTL",
-    "DISPATCHER_EVENTS_TOPIC",
-    "DISPATCHER_HEAVY_WORKER_CONCURRENCY",
-    "DISPATCHER_SCHEDULE_WORKER_CONCURRENCY",
-    "DISPATCHER_WORKER_CONCURRENCY",
-    "OTLP_HOST",
-    "OTLP_PORT",
-];
+const UNUSED_VARIABLES: &[&str] = &["OTLP_HOST", "OTLP_PORT"];
 
 /// Those that only cluster mode has a use for. The platform's addresses are not among them: they are everywhere.
 const CLUSTER_ONLY_VARIABLES: &[&str] =
-    &["DISPATCHER_DEAD_TOPIC", "DISPATCHER_START", "DISPATCHER_TRANSFER_TOPIC"];
+    &["DISPATCHER_DEAD_TOPIC", "DISPATCHER_EVENTS_TOPIC", "DISPATCHER_START", "DISPATCHER_TRANSFER_TOPIC"];
 
 /// Those of the variables that are set and change nothing: not yet, or not in this mode.
 pub fn unused(environment: &Environment, mode: Mode) -> Vec<&'static str> {

@@ -20,6 +20,8 @@ const DEFAULTS: &str = include_str!("../../config/default.toml");
 pub struct Sources {
     /// The file of `--config`; wins over `DISPATCHER_CONFIG`.
     pub file: Option<PathBuf>,
+    /// The roles of `--roles`; win over all layers.
+    pub roles: Option<Vec<String>>,
     /// The environment variables.
     pub environment: Environment,
 }
@@ -30,6 +32,7 @@ impl Sources {
         let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
         Self {
             file,
+            roles: None,
             environment: std::env::vars_os().map(|(name, value)| (text(name), text(value))).collect(),
         }
     }
@@ -81,7 +84,11 @@ impl Settings {
             builder = builder.add_source(Layer(given));
         }
         kafka_options::overlay(&sources.environment, &mut options)?;
-        let builder = environment(builder, &defaults, &sources.environment, &mut origins)?;
+        let mut builder = environment(builder, &defaults, &sources.environment, &mut origins)?;
+        if let Some(roles) = &sources.roles {
+            builder = builder.set_override("roles", roles.clone()).map_err(mistake)?;
+            origins.insert("roles".to_owned(), "--roles".to_owned());
+        }
         let located = |err: SettingsError| match origins.get(err.key().split('[').next().unwrap_or_default())
         {
             Some(origin) => err.set_in(origin),

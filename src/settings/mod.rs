@@ -6,6 +6,7 @@ mod environment;
 mod error;
 mod kafka_options;
 mod load;
+mod roles;
 #[cfg(feature = "cluster")]
 mod stores;
 mod values;
@@ -15,19 +16,22 @@ mod cluster_tests;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Deserialize;
+use url::Url;
 
 pub use cluster::{Kafka, Mongo, Postgres, Queue, Redis, SslMode};
 pub use environment::{Environment, admin_token, unused};
 pub use error::SettingsError;
 pub use load::Sources;
+pub use roles::{Role, Roles};
 
 use crate::backends::http::EgressRule;
-use crate::domain::config::Secret;
+use crate::domain::config::{Secret, SigningKey};
 
 /// The settings of one process.
 #[derive(Debug, Clone, Deserialize)]
@@ -35,6 +39,8 @@ use crate::domain::config::Secret;
 pub struct Settings {
     /// Which stores are used.
     pub mode: Mode,
+    /// What this process does.
+    pub roles: Roles,
     /// Where embedded mode keeps its file.
     pub data_dir: PathBuf,
     /// The HTTP API.
@@ -51,6 +57,10 @@ pub struct Settings {
     pub postgres: Postgres,
     /// The queues.
     pub queue: Queue,
+    /// How many jobs of each queue run at once in this process, by the queue's name.
+    pub workers: BTreeMap<String, u32>,
+    /// What could not be delivered.
+    pub stash: Stash,
     /// Who gets what.
     pub routing: Routing,
     /// The transfer log.
@@ -59,6 +69,10 @@ pub struct Settings {
     pub delivery: Delivery,
     /// When a failed delivery is tried again.
     pub retry: Retry,
+    /// Who is told what happens.
+    pub operator: Operator,
+    /// What is remembered of attempts to deliver.
+    pub attempts: Attempts,
     /// When a webhook that fails is tried again.
     pub canary: Canary,
     /// Where webhooks may point to.
@@ -75,7 +89,7 @@ pub struct Settings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// One SQLite file.
+    /// Two SQLite files.
     Embedded,
     /// Kafka, MongoDB, PostgreSQL, Redis.
     Cluster,
@@ -221,6 +235,50 @@ pub struct Retry {
     /// How long a webhook may be without a success before it is switched off.
     #[serde(deserialize_with = "values::duration")]
     pub ttl: Duration,
+}
+
+/// What could not be delivered.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stash {
+    /// How long payloads that were given up are kept.
+    #[serde(deserialize_with = "values::duration")]
+    pub ttl: Duration,
+}
+
+/// Who is told what happens.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Operator {
+    /// Where operational events are POSTed to. Receivers put tokens into addresses.
+    #[serde(deserialize_with = "values::password")]
+    pub webhook: Option<Secret>,
+    /// Signs them.
+    #[serde(deserialize_with = "values::signing_key")]
+    pub secret: Option<SigningKey>,
+    /// How long operational events are kept.
+    #[serde(deserialize_with = "values::duration")]
+    pub events_retention: Duration,
+}
+
+impl Operator {
+    /// The address: http or https, with a host, without a user. `None`: none is given, or it is no such address.
+    pub fn url(&self) -> Option<Url> {
+        let url = Url::parse(self.webhook.as_ref()?.expose()).ok()?;
+        let is_plain = url.username().is_empty() && url.password().is_none();
+        (matches!(url.scheme(), "http" | "https") && url.has_host() && is_plain).then_some(url)
+    }
+}
+
+/// What is remembered of attempts to deliver.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Attempts {
+    /// The newest of each client.
+    pub kept: u32,
+    /// How long.
+    #[serde(deserialize_with = "values::duration")]
+    pub retention: Duration,
 }
 
 /// Where webhooks may point to.

@@ -17,6 +17,7 @@ impl Settings {
             source_prefix: self.source.prefix.clone(),
             transfer_topic: self.kafka.transfer_topic.clone(),
             dead_topic: self.kafka.dead_topic.clone(),
+            events_topic: self.kafka.events_topic.clone(),
             start: match self.kafka.start {
                 Start::Now => kafka::Start::Now,
                 Start::Earliest => kafka::Start::Earliest,
@@ -35,6 +36,19 @@ impl Settings {
             password: self.redis.password.clone(),
             prefix: self.redis.prefix.clone(),
         }
+    }
+
+    /// Redis for the queues: a URL with everything in it.
+    ///
+    /// # Errors
+    /// It cannot take the password.
+    pub fn queue_url(&self) -> Result<Secret, SettingsError> {
+        let url = self.redis.url().unwrap_or_else(|| Secret::new(""));
+        let Some(password) = &self.redis.password else { return Ok(url) };
+        let wrong = || SettingsError::new("redis.url", "is no URL that can take a password");
+        let mut whole = url::Url::parse(url.expose()).map_err(|_| wrong())?;
+        whole.set_password(Some(password.expose())).map_err(|()| wrong())?;
+        Ok(Secret::new(whole.as_str()))
     }
 
     /// How MongoDB is reached.

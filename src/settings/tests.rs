@@ -6,6 +6,7 @@ use super::*;
 pub(super) fn sources(file: Option<&std::path::Path>, variables: &[(&str, &str)]) -> Sources {
     Sources {
         file: file.map(Into::into),
+        roles: None,
         environment: variables.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
     }
 }
@@ -92,7 +93,37 @@ fn a_mistake_in_the_file_is_one_line_with_the_key() {
             "[retry]\nbase = \"soon\"",
             "retry.base: \"soon\" is no duration (write 500ms, 5s, 15min or 3d) (set in FILE)",
         ),
+        (
+            "roles = [\"ingest\", \"all\"]",
+            "roles: \"all\" is no role (there are ingest, transfer, retry, schedule, heavy, web) (set in FILE)",
+        ),
+        ("roles = []", "roles: must name one role at least (set in FILE)"),
+        (
+            "roles = [\"web\"]",
+            "roles: embedded mode has one process, which does everything: leave it out, or name all of them (set in FILE)",
+        ),
+        ("[workers]\ndispatcher-heavy = 0", "workers.dispatcher-heavy: must be 1 to 1000 (set in FILE)"),
+        ("[workers]\ndispatcher = -1", "workers.dispatcher: is out of range (set in FILE)"),
+        ("[workers]\nmail = 1", "workers.mail: there is no such key (set in FILE)"),
+        (
+            "[stash]\nttl = \"1s\"",
+            "stash.ttl: must be 1m to 9years 11months 27days 21h 50m 24s (set in FILE)",
+        ),
         ("[retry]\nbase = 5", "retry.base: expected a string, found a whole number (set in FILE)"),
+        ("[attempts]\nkept = 10001", "attempts.kept: must be 0 to 10000 (set in FILE)"),
+        ("[attempts]\nkept = -1", "attempts.kept: is out of range (set in FILE)"),
+        (
+            "[operator]\nwebhook = \"mailto:hunter2\"",
+            "operator.webhook: must be an http or https address with a host, without user and password (set in FILE)",
+        ),
+        (
+            "[operator]\nsecret = \"hunter2\"",
+            "operator.secret: is not base64 (with or without `whsec_` before it) (set in FILE)",
+        ),
+        (
+            "[operator]\nsecret = \"whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3\"",
+            "operator.secret: needs operator.webhook (DISPATCHER_OPERATOR_WEBHOOK) (set in FILE)",
+        ),
         ("[retry]\njitter = 1.5", "retry.jitter: must be 0 to 0.9 (set in FILE)"),
         ("[retry]\ncap = \"1s\"", "retry.cap: must not be below retry.base (set in FILE)"),
         ("[transfer]\npartitions = 0", "transfer.partitions: must be 1 to 1024 (set in FILE)"),
@@ -169,9 +200,27 @@ fn a_secret_is_read_from_its_file_and_never_shown() {
 }
 
 #[test]
+fn nothing_of_the_operators_webhook_shows() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3\n").unwrap();
+    let variables = [
+        ("DISPATCHER_OPERATOR_WEBHOOK", "https://ops.test/in?key=hunter2"),
+        ("DISPATCHER_OPERATOR_SECRET_FILE", file.path().to_str().unwrap()),
+    ];
+    let settings = Settings::load(&sources(None, &variables)).unwrap();
+    assert_eq!(settings.operator.url().unwrap().query(), Some("key=hunter2"));
+    assert!(settings.operator.secret.is_some());
+    let shown = format!("{settings:?}");
+    assert!(!shown.contains("hunter2") && !shown.contains("MDEy"), "{shown}");
+    let message = mistake_with(&[("DISPATCHER_OPERATOR_WEBHOOK", "https://hunter2@ops.test/")]);
+    assert!(message.starts_with("operator.webhook: ") && !message.contains("hunter2"), "{message}");
+}
+
+#[test]
 fn who_sets_what_is_not_used_is_told() {
     let environment = Environment::from_iter(
         [
+            ("CLEANER_STASH_LOGS_TTL", "3d"),
             ("OTLP_PORT", "4317"),
             ("OTLP_HOST", ""),
             ("DISPATCHER_START", "now"),
@@ -182,4 +231,26 @@ fn who_sets_what_is_not_used_is_told() {
     );
     assert_eq!(unused(&environment, Mode::Embedded), ["OTLP_PORT", "DISPATCHER_START"]);
     assert_eq!(unused(&environment, Mode::Cluster), ["OTLP_PORT"]);
+}
+
+#[test]
+fn the_roles_of_the_command_line_win() {
+    let cluster = [
+        ("DISPATCHER_ROLES", "ingest, heavy"),
+        ("KAFKA_HOST", "k"),
+        ("REDIS_HOST", "r"),
+        ("MONGO_HOST", "m"),
+        ("POSTGRES_HOST", "p"),
+    ];
+    let mut sources = sources(None, &cluster);
+    if cfg!(feature = "cluster") {
+        let settings = Settings::load(&sources).unwrap();
+        assert_eq!(settings.roles.list(), [Role::Ingest, Role::Heavy]);
+    }
+    sources.roles = Some(vec!["lead".to_owned()]);
+    let message = Settings::load(&sources).unwrap_err().to_string();
+    assert!(
+        message.starts_with("roles: \"lead\" is no role") && message.ends_with("(set in --roles)"),
+        "{message}"
+    );
 }

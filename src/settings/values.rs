@@ -7,7 +7,7 @@ use serde::de::{Deserialize, Deserializer, Error};
 
 use super::Start;
 use crate::backends::http::EgressRule;
-use crate::domain::config::Secret;
+use crate::domain::config::{Secret, SigningKey};
 
 /// Networks, addresses and host names.
 pub(super) fn egress_rule<'de, D: Deserializer<'de>>(deserializer: D) -> Result<EgressRule, D::Error> {
@@ -59,6 +59,17 @@ pub(super) fn password<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Opt
         return Err(D::Error::custom("must not hold control characters"));
     }
     Ok((!text.is_empty()).then(|| Secret::new(text)))
+}
+
+/// A Standard Webhooks secret. An empty text is none.
+pub(super) fn signing_key<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<SigningKey>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    if text.is_empty() {
+        return Ok(None);
+    }
+    SigningKey::read(&text).map(Some).map_err(D::Error::custom)
 }
 
 /// `now`, `earliest`, or a time as RFC 3339 has it.

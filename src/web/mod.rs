@@ -4,6 +4,8 @@
 //! |---|---|---|
 //! | `POST /v1/events` | takes change events, all of a request or none | admin |
 //! | `GET /v1/clients`, `GET`, `PUT`, `DELETE /v1/clients/{id}` | client configs with state and backlog | admin |
+//! | `GET /v1/clients/{id}/attempts` | attempts to deliver to a client | admin |
+//! | `GET /v1/operational-events` | what happened that the operator wants to know of | admin |
 //! | `GET /v1/dead-letters` | source records that could not be read | admin |
 //! | `GET /status` | every actor and store; 503 when one is down | anybody |
 //! | `GET /livez`, `GET /readyz` | the probes | anybody |
@@ -12,10 +14,12 @@
 //! Errors are problem documents (RFC 9457).
 
 mod admin;
+mod attempts;
 mod body;
 mod clients;
 mod dead_letters;
 mod events;
+mod operational_events;
 mod problem;
 mod readiness;
 mod redact;
@@ -36,13 +40,16 @@ use actix_web::{App, HttpServer, Resource, web};
 use actix_web_prom::PrometheusMetricsBuilder;
 use tokio::sync::{Mutex, Semaphore};
 
+use crate::domain::attempt::Attempt;
 use crate::domain::config::{ClientId, Secret};
 use crate::metrics::Metrics;
 use crate::ports::BoxFuture;
+use crate::ports::attempts::Attempts;
 use crate::ports::client_configs::ClientConfigs;
 use crate::ports::client_states::ClientStates;
 use crate::ports::clock::Clock;
 use crate::ports::event_log::EventLog;
+use crate::ports::operational_events::OperationalEvents;
 use crate::ports::stash::Stash;
 use problem::Problem;
 pub use readiness::Readiness;
@@ -74,6 +81,12 @@ pub struct StoreProbe {
 pub struct WebState {
     /// `embedded` or `cluster`.
     pub mode: &'static str,
+    /// What this process does.
+    pub roles: Vec<&'static str>,
+    /// What no replica does; `None`: that cannot be known right now.
+    pub unattended_roles: Ask<(), Option<Vec<&'static str>>>,
+    /// Whether the API is answered; status, probes and metrics always are.
+    pub serves_api: bool,
     /// The prefix of source topics: bare values become records of `<prefix>.<db>.<collection>`.
     pub source_prefix: Arc<str>,
     /// What admin requests carry; without one, only this machine is answered.
@@ -98,6 +111,12 @@ pub struct WebState {
     pub actors: Arc<dyn Fn() -> Vec<serde_json::Value> + Send + Sync>,
     /// What a client's delivery actor last said of itself, while it has one: fresher than the stored state.
     pub delivery: LookUp<ClientId, serde_json::Value>,
+    /// What happened that the operator wants to know of.
+    pub operational_events: Arc<dyn OperationalEvents>,
+    /// The attempts to deliver that are remembered.
+    pub attempts: Arc<dyn Attempts>,
+    /// The last ordinary deliveries of a client that is served here, the newest first.
+    pub recent_deliveries: Ask<ClientId, Vec<Attempt>>,
     /// Every store.
     pub stores: Vec<StoreProbe>,
     /// How far the start or the stop has come.
@@ -133,13 +152,15 @@ pub fn start(state: WebState, listener: TcpListener) -> io::Result<Server> {
         config_writes: Mutex::new(()),
         probing: Mutex::new(()),
     });
+    let serves_api = shared.service.serves_api;
     let server = HttpServer::new(move || {
         let headers = DefaultHeaders::new()
             .add(("cache-control", "no-store"))
             .add(("x-content-type-options", "nosniff"));
         App::new()
             .app_data(shared.clone())
-            .configure(routes)
+            .configure(always)
+            .configure(if serves_api { api } else { no_api })
             .default_service(web::to(async || problem::not_found("there is nothing at this path")))
             .wrap(headers)
             .wrap(requests.clone())
@@ -154,7 +175,19 @@ pub fn start(state: WebState, listener: TcpListener) -> io::Result<Server> {
     Ok(server.run())
 }
 
-fn routes(app: &mut web::ServiceConfig) {
+fn always(app: &mut web::ServiceConfig) {
+    app.service(only(web::resource("/status").get(status::status), "GET"))
+        .service(only(web::resource("/livez").get(status::livez), "GET"))
+        .service(only(web::resource("/readyz").get(status::readyz), "GET"))
+        .service(only(web::resource("/metrics").get(status::metrics), "GET"));
+}
+
+fn no_api(app: &mut web::ServiceConfig) {
+    let answer = || web::to(async || problem::not_found("this process has not the role `web`"));
+    app.service(web::scope("/v1").default_service(answer()));
+}
+
+fn api(app: &mut web::ServiceConfig) {
     let api = web::scope("/v1")
         .wrap(from_fn(admin::guard))
         .service(only(web::resource("/events").post(events::post), "POST"))
@@ -163,13 +196,11 @@ fn routes(app: &mut web::ServiceConfig) {
             web::resource("/clients/{id}").get(clients::get).put(clients::put).delete(clients::delete),
             "GET, PUT, DELETE",
         ))
+        .service(only(web::resource("/clients/{id}/attempts").get(attempts::list), "GET"))
+        .service(only(web::resource("/operational-events").get(operational_events::list), "GET"))
         .service(only(web::resource("/dead-letters").get(dead_letters::list), "GET"))
         .default_service(web::to(async || problem::not_found("there is nothing at this path")));
-    app.service(only(web::resource("/status").get(status::status), "GET"))
-        .service(only(web::resource("/livez").get(status::livez), "GET"))
-        .service(only(web::resource("/readyz").get(status::readyz), "GET"))
-        .service(only(web::resource("/metrics").get(status::metrics), "GET"))
-        .service(api);
+    app.service(api);
 }
 
 /// Answers other methods with what is allowed.
@@ -177,10 +208,10 @@ fn only(resource: Resource, methods: &'static str) -> Resource {
     resource.default_service(web::to(async move || problem::method_not_allowed(methods)))
 }
 
-/// The client of a path: strictly percent-decoded, so that every id has a path.
+/// The client of a path `/v1/clients/{id}` or below: strictly percent-decoded, so that every id has a path.
 fn client_of(request: &actix_web::HttpRequest) -> Result<ClientId, Problem> {
     let broken = |why: &str| Problem::bad_request(format!("client id in the path: {why}"));
-    let segment = request.uri().path().rsplit('/').next().unwrap_or_default();
+    let segment = request.uri().path().split('/').nth(3).unwrap_or_default();
     let bytes = percent_decode(segment).ok_or_else(|| broken("broken percent encoding"))?;
     if bytes.is_empty() || bytes.len() > CLIENT_ID_BYTES {
         return Err(broken("must be 1 to 512 bytes"));

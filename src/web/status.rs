@@ -9,7 +9,7 @@ use prometheus::{Encoder, TextEncoder};
 use serde_json::{Value, json};
 
 use super::problem::Problem;
-use super::{Shared, StoreProbe};
+use super::{Shared, StoreProbe, WebState};
 
 /// How long a store may take to answer a probe.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -32,6 +32,7 @@ pub(super) async fn status(shared: web::Data<Shared>) -> HttpResponse {
     let _turn = shared.probing.lock().await;
     let stores = join_all(service.stores.iter().map(probe)).await;
     refresh(&shared).await;
+    let roles = roles(service).await;
     let actors = (service.actors)();
     // An actor that restarts comes back; one that failed too often does not.
     let has_failed = |actor: &Value| actor["state"] == "failed";
@@ -48,6 +49,7 @@ pub(super) async fn status(shared: web::Data<Shared>) -> HttpResponse {
         "status": state,
         "version": env!("CARGO_PKG_VERSION"),
         "mode": service.mode,
+        "roles": roles,
         "uptime_seconds": shared.started.elapsed().as_secs(),
         "lag": { "source": lag("source"), "transfer": lag("transfer") },
         "queued": metrics.queued.get(),
@@ -62,6 +64,13 @@ pub(super) async fn status(shared: web::Data<Shared>) -> HttpResponse {
     });
     let code = if state == "ok" { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     HttpResponse::build(code).json(document)
+}
+
+/// What this process does, and what no replica does.
+async fn roles(service: &WebState) -> Value {
+    let unattended = tokio::time::timeout(PROBE_TIMEOUT, (service.unattended_roles)(())).await;
+    let nobody = unattended.ok().flatten().map_or_else(|| json!("unknown"), |roles| json!(roles));
+    json!({ "here": service.roles, "nobody": nobody })
 }
 
 async fn probe(store: &StoreProbe) -> Value {

@@ -1,10 +1,12 @@
 //! The API over a real socket, the ports in memory.
 
 mod admin;
+mod attempts;
 mod clients;
 mod dead_letters;
 mod events;
 mod fakes;
+mod operational_events;
 mod status;
 
 use std::collections::HashMap;
@@ -17,7 +19,7 @@ use futures_util::FutureExt;
 use futures_util::future::ready;
 use serde_json::{Value, json};
 
-use self::fakes::{FakeConfigs, FakeLog, FakeStash, FakeStates, FixedClock};
+use self::fakes::{FakeAttempts, FakeConfigs, FakeEvents, FakeLog, FakeStash, FakeStates, FixedClock};
 use super::*;
 use crate::ports::event_log::NewRecord;
 
@@ -32,6 +34,8 @@ struct World {
     configs: Arc<FakeConfigs>,
     stash: Arc<FakeStash>,
     states: Arc<FakeStates>,
+    events: Arc<FakeEvents>,
+    attempts: Arc<FakeAttempts>,
     readiness: Arc<Readiness>,
     metrics: Metrics,
     refreshed: Arc<std::sync::Mutex<Vec<ClientId>>>,
@@ -58,6 +62,8 @@ impl World {
         let configs = Arc::new(FakeConfigs::default());
         let stash = Arc::new(FakeStash::default());
         let states = Arc::new(FakeStates::default());
+        let events = Arc::new(FakeEvents::default());
+        let attempts = Arc::new(FakeAttempts::default());
         let readiness = Arc::new(Readiness::default());
         let metrics = Metrics::new();
         let refreshed = Arc::new(std::sync::Mutex::new(Vec::new()));
@@ -70,6 +76,9 @@ impl World {
         let probe = store_is_up.clone();
         let state = WebState {
             mode: "embedded",
+            roles: vec!["ingest", "web"],
+            unattended_roles: Arc::new(|()| Box::pin(async { Some(vec!["heavy"]) })),
+            serves_api: true,
             source_prefix: "mongo".into(),
             admin_token: token.map(Secret::new),
             configs: configs.clone(),
@@ -101,6 +110,12 @@ impl World {
                 let delivery = delivery.clone();
                 Arc::new(move |client| delivery.lock().unwrap().get(client).cloned())
             },
+            operational_events: events.clone(),
+            attempts: attempts.clone(),
+            recent_deliveries: {
+                let attempts = attempts.clone();
+                Arc::new(move |client| ready(attempts.recent(&client)).boxed())
+            },
             stores: vec![StoreProbe {
                 name: "sqlite".into(),
                 check: Arc::new(move |()| {
@@ -121,6 +136,8 @@ impl World {
             configs,
             stash,
             states,
+            events,
+            attempts,
             readiness,
             metrics,
             refreshed,

@@ -10,6 +10,7 @@
 //! | [`schedules`] | jobs that the clock adds |
 //! | [`exclusive`] | work that one replica does at a time |
 //! | [`queues`] | the queues and jobs of this service |
+//! | [`upkeep`] | its handler of what the clock starts |
 
 pub mod exclusive;
 pub mod handler;
@@ -21,6 +22,7 @@ pub mod queue_set;
 pub mod queues;
 mod running;
 pub mod schedules;
+pub mod upkeep;
 pub mod worker;
 
 pub use self::exclusive::{Exclusive, Fence, Run};

@@ -102,6 +102,45 @@ jobs! {
     }
 }
 
+/// Removes payloads that were given up long ago.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PurgeStash {}
+
+impl Payload for PurgeStash {
+    fn id(&self) -> JobId {
+        JobId::of("purge", "stash")
+    }
+
+    fn scope(&self) -> Scope<'_> {
+        Scope::System
+    }
+}
+
+/// Reads all client configs again, and repairs their copies.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReconcileConfigs {}
+
+impl Payload for ReconcileConfigs {
+    fn id(&self) -> JobId {
+        JobId::of("reconcile", "configs")
+    }
+
+    fn scope(&self) -> Scope<'_> {
+        Scope::System
+    }
+}
+
+jobs! {
+    /// What the queue `dispatcher-schedule` carries.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub enum ScheduleJob in Queue::Schedule {
+        /// Daily.
+        PurgeStash(PurgeStash) = "purge-stash",
+        /// Every 5 minutes.
+        ReconcileConfigs(ReconcileConfigs) = "reconcile-configs",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use dispatcher::domain::delivery::{Answer, NoAnswer, WebhookRequest};
 use dispatcher::ports::LocalBoxFuture;
-use dispatcher::ports::webhook_sender::{SendError, WebhookSender, WebhookSenders};
+use dispatcher::ports::webhook_sender::{MayStart, SendError, WebhookSender, WebhookSenders};
 use fastrand::Rng;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -327,12 +327,19 @@ impl SimSender {
 }
 
 impl WebhookSender for SimSender {
-    fn send(&self, request: WebhookRequest) -> LocalBoxFuture<'static, Result<Answer, SendError>> {
+    fn send(
+        &self,
+        request: WebhookRequest,
+        may_start: MayStart,
+    ) -> LocalBoxFuture<'static, Option<Result<Answer, SendError>>> {
         let (receiver, life) = (self.receiver.clone(), self.life);
         let elsewhere = self.server.is_some();
         let server = self.server.clone();
         let may_send = self.may_send.clone();
         Box::pin(async move {
+            if !may_start() {
+                return None;
+            }
             if let Some(may_send) = may_send
                 && let Some(wrong) = may_send(request.url.path().trim_start_matches('/'))
             {
@@ -352,7 +359,7 @@ impl WebhookSender for SimSender {
             working.abort();
             if in_time.is_err() {
                 wire.end(false);
-                return Err(no_answer(NoAnswer::Timeout));
+                return Some(Err(no_answer(NoAnswer::Timeout)));
             }
             let answer = |status, retry_after| Ok(Answer { status, retry_after, excerpt: Bytes::new() });
             let result = match act {
@@ -365,7 +372,7 @@ impl WebhookSender for SimSender {
             };
             wire.end(act == Act::Ok);
             drop(end);
-            result
+            Some(result)
         })
     }
 }

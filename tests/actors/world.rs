@@ -13,7 +13,9 @@ use dispatcher::actors::ingest::transfer::TransferStage;
 use dispatcher::actors::ingest::{KafkaIngestActor, LagProbe, Stage};
 use dispatcher::actors::stash::StashActor;
 use dispatcher::actors::windows::Windows;
+use dispatcher::domain::attempt::Attempt;
 use dispatcher::domain::config::{ClientId, Status};
+use dispatcher::domain::operational_event::OperationalEvent;
 use dispatcher::domain::retry::{Pacing, RetrySchedule};
 use dispatcher::domain::stash::RowState;
 use dispatcher::domain::transfer::{DocumentHash, EventId, NewTransfer, SourcePosition, TransferKind};
@@ -27,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 use crate::memory::Medium;
 use crate::memory::configs::{self, Configs, MemoryConfigs, Notices};
 use crate::memory::log::{LogData, MemoryLog};
+use crate::memory::records::Kept;
 use crate::memory::stash::{MemoryStash, Rules, StashData};
 use crate::memory::states::MemoryStates;
 use crate::oracle::{self, Ledger, Routed};
@@ -76,6 +79,8 @@ pub(crate) struct World {
     pub(crate) configs: Arc<Medium<Configs>>,
     pub(crate) log: Arc<MemoryLog>,
     pub(crate) receiver: Arc<Receiver>,
+    pub(crate) events: Kept<OperationalEvent>,
+    pub(crate) attempts: Kept<Attempt>,
     ledger: Mutex<Ledger>,
 }
 
@@ -101,6 +106,8 @@ impl World {
                 LogData::new(partitions),
             ))),
             receiver: Receiver::new(clock.clone(), seed ^ 5),
+            events: Kept::default(),
+            attempts: Kept::default(),
             clock,
             ledger: Mutex::default(),
         }
@@ -261,6 +268,8 @@ impl<'a> Life<'a> {
             senders: ports.senders,
             clock: ports.clock.clone(),
             limits: world.choices.limits.clone(),
+            events: world.events.start(&kit, &arbiters, ports.clock.clone(), &metrics),
+            attempts: world.attempts.start(&kit, &arbiters, ports.clock.clone(), &metrics),
             metrics: metrics.clone(),
         });
         let (fleet_kit, fleet_configs) = (kit.clone(), configs.clone());

@@ -51,7 +51,7 @@ fn environment() -> Environment {
 
 #[cfg(feature = "cluster")]
 fn settings() -> Settings {
-    Settings::load(&Sources { file: None, environment: environment() }).unwrap()
+    Settings::load(&Sources { environment: environment(), ..Sources::default() }).unwrap()
 }
 
 fn is_known(variable: &str) -> bool {

@@ -1,5 +1,6 @@
 //! What all contracts start from: a backend that opens fresh stores, closes them, and opens them again.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,12 +11,17 @@ use dispatcher::domain::transfer::{
     DocumentHash, EventId, NewTransfer, Sequence, SourcePosition, Transfer, TransferKind,
 };
 use dispatcher::ports::BoxFuture;
+use dispatcher::ports::attempts::Attempts;
 use dispatcher::ports::client_configs::ClientConfigs;
 use dispatcher::ports::client_states::ClientStates;
 use dispatcher::ports::clock::SystemClock;
 use dispatcher::ports::event_log::{BatchLimits, EventLog};
+use dispatcher::ports::job_queue::JobQueues;
 use dispatcher::ports::locks::Locks;
+use dispatcher::ports::operational_events::OperationalEvents;
 use dispatcher::ports::stash::Stash;
+
+use crate::job_queue::QueueBackend;
 
 /// The stores of a backend, open.
 pub(crate) struct Stores {
@@ -24,6 +30,8 @@ pub(crate) struct Stores {
     pub(crate) configs: Arc<dyn ClientConfigs>,
     pub(crate) states: Arc<dyn ClientStates>,
     pub(crate) locks: Arc<dyn Locks>,
+    pub(crate) events: Arc<dyn OperationalEvents>,
+    pub(crate) attempts: Arc<dyn Attempts>,
     pub(crate) close: BoxFuture<'static, ()>,
 }
 
@@ -58,24 +66,48 @@ impl EmbeddedBackend {
 impl Backend for EmbeddedBackend {
     fn open(&self) -> BoxFuture<'_, Stores> {
         Box::pin(async {
-            let embedded = Embedded::open(EmbeddedOptions {
-                data_dir: self.folder.path().to_owned(),
-                partitions: 12,
-                retention: Duration::from_secs(7 * 24 * 3600),
-                tail: BatchLimits { records: 4096, bytes: 16 << 20 },
-                clock: Arc::new(SystemClock),
-            })
-            .await
-            .unwrap();
+            let embedded = open_embedded(self.folder.path()).await;
             Stores {
                 log: embedded.log(),
                 stash: embedded.stash(),
                 configs: embedded.configs(),
                 states: embedded.states(),
                 locks: embedded.locks(),
+                events: embedded.operational_events(),
+                attempts: embedded.attempts(),
                 close: Box::pin(async move { embedded.close().await }),
             }
         })
+    }
+}
+
+async fn open_embedded(folder: &Path) -> Embedded {
+    let options = EmbeddedOptions {
+        data_dir: folder.to_owned(),
+        partitions: 12,
+        retention: Duration::from_secs(7 * 24 * 3600),
+        tail: BatchLimits { records: 4096, bytes: 16 << 20 },
+        clock: Arc::new(SystemClock),
+    };
+    Embedded::open(options).await.unwrap()
+}
+
+/// The queues in a file.
+pub(crate) struct SqliteQueues {
+    embedded: Embedded,
+    _folder: tempfile::TempDir,
+}
+
+impl SqliteQueues {
+    pub(crate) async fn open() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        Self { embedded: open_embedded(folder.path()).await, _folder: folder }
+    }
+}
+
+impl QueueBackend for SqliteQueues {
+    fn open(&self) -> Arc<dyn JobQueues> {
+        self.embedded.queues()
     }
 }
 
@@ -114,7 +146,6 @@ pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// Whether this waits, now that all that could end it is known.
-#[cfg(feature = "cluster")]
 pub(crate) async fn waits<T>(future: impl Future<Output = T>) -> bool {
     tokio::time::timeout(Duration::from_millis(50), future).await.is_err()
 }
@@ -132,8 +163,8 @@ impl BullMqBackend {
 }
 
 #[cfg(feature = "cluster")]
-impl crate::job_queue::QueueBackend for BullMqBackend {
-    fn open(&self) -> Arc<dyn dispatcher::ports::job_queue::JobQueues> {
+impl QueueBackend for BullMqBackend {
+    fn open(&self) -> Arc<dyn JobQueues> {
         use dispatcher::backends::bullmq::{BullMq, BullMqOptions};
         let url = dispatcher::domain::config::Secret::new(crate::services::redis().url());
         Arc::new(BullMq::new(BullMqOptions::new(url, &self.prefix, Arc::new(SystemClock))))

@@ -2,13 +2,13 @@
 //! backend at the end runs all of them.
 #![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
 
+mod attempts;
 mod client_configs;
 mod client_states;
 mod clock;
 mod dead_rows;
 mod event_log;
 mod fixture;
-#[cfg(feature = "cluster")]
 mod job_queue;
 #[cfg(feature = "cluster")]
 mod kafka;
@@ -16,6 +16,7 @@ mod locks;
 mod log_backend;
 #[cfg(feature = "cluster")]
 mod log_registry;
+mod operational_events;
 #[cfg(feature = "cluster")]
 mod platform;
 #[cfg(feature = "cluster")]
@@ -90,6 +91,7 @@ mod embedded {
             a_row_goes_in_place_of_its_documents_older_ones,
             a_dead_row_is_not_drained,
             burying_leaves_nothing_pending,
+            only_what_is_old_and_not_needed_is_purged,
             a_backlog_is_counted,
             the_next_attempt_is_the_earliest_that_is_set,
             a_held_document_is_left_out,
@@ -122,6 +124,60 @@ mod embedded {
             an_expired_lease_is_taken_over,
             keys_are_independent,
         ],
+        operational_events: [
+            events_are_numbered_in_their_order,
+            an_event_comes_back_as_it_was,
+            an_event_that_is_recorded_twice_is_one,
+            events_are_listed_from_both_ends_and_by_client,
+            a_page_of_events_is_bounded,
+            a_reader_begins_behind_the_newest_event_and_never_goes_back,
+            old_events_go_and_numbers_never_come_again,
+            who_reads_by_number_passes_over_none,
+            events_outlive_a_restart,
+        ],
+        attempts: [
+            attempts_come_back_as_they_were_newest_first,
+            an_attempt_that_is_recorded_twice_is_one,
+            the_newest_of_each_client_are_kept,
+            attempts_are_paged,
+            old_attempts_are_forgotten,
+        ],
+    );
+}
+
+mod queues_in_a_file {
+    use crate::fixture::SqliteQueues;
+
+    contract!(
+        SqliteQueues::open().await,
+        job_queue: [
+            an_id_that_is_there_adds_nothing,
+            a_job_comes_back_as_it_was_added,
+            jobs_run_in_their_order,
+            a_delayed_job_waits_until_it_is_due,
+            concurrency_is_kept,
+            a_failed_attempt_is_tried_again_with_its_reason,
+            the_last_attempt_gives_up,
+            going_on_later_counts_no_attempt,
+            a_dedup_queue_keeps_the_id,
+            a_redrivable_queue_frees_the_id,
+            promote_acts_on_delayed_jobs,
+            retry_acts_on_failed_jobs,
+            remove_acts_on_all_but_active_jobs,
+            all_are_promoted_or_retried,
+            clean_removes_by_state_and_age,
+            a_paused_queue_gives_nothing_away,
+            a_running_job_can_speak,
+            a_stop_waits_for_what_runs,
+            what_outlasts_a_stop_is_taken_by_another,
+            an_idle_worker_stops_at_once,
+            workers_share_a_queue,
+            the_oldest_waiting_job_is_known,
+            a_schedule_makes_jobs,
+            schedules_are_listed_changed_and_removed,
+            a_schedule_that_is_put_again_is_left_alone,
+            the_next_job_of_a_schedule_is_not_removed_alone,
+        ],
     );
 }
 
@@ -150,6 +206,7 @@ mod on_postgres {
             a_row_goes_in_place_of_its_documents_older_ones,
             a_dead_row_is_not_drained,
             burying_leaves_nothing_pending,
+            only_what_is_old_and_not_needed_is_purged,
             a_backlog_is_counted,
             the_next_attempt_is_the_earliest_that_is_set,
             a_held_document_is_left_out,
@@ -170,6 +227,24 @@ mod on_postgres {
             a_lease_that_was_given_back_cannot_be_renewed,
             an_expired_lease_is_taken_over,
             keys_are_independent,
+        ],
+        operational_events: [
+            events_are_numbered_in_their_order,
+            an_event_comes_back_as_it_was,
+            an_event_that_is_recorded_twice_is_one,
+            events_are_listed_from_both_ends_and_by_client,
+            a_page_of_events_is_bounded,
+            a_reader_begins_behind_the_newest_event_and_never_goes_back,
+            old_events_go_and_numbers_never_come_again,
+            who_reads_by_number_passes_over_none,
+            events_outlive_a_restart,
+        ],
+        attempts: [
+            attempts_come_back_as_they_were_newest_first,
+            an_attempt_that_is_recorded_twice_is_one,
+            the_newest_of_each_client_are_kept,
+            attempts_are_paged,
+            old_attempts_are_forgotten,
         ],
         log_registry: [
             a_log_is_found_once_it_is_registered,

@@ -1,6 +1,7 @@
 //! The contract of the stash. Clients here live on partition 3.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use dispatcher::domain::dead_row::OwnRow;
@@ -384,6 +385,25 @@ pub(crate) async fn burying_leaves_nothing_pending(backend: &impl Backend) {
     assert_eq!(owned.stash().bury(&client("a"), owned.owner, "client_gone").await.unwrap(), 0);
     assert_eq!(owned.backlog().await, Backlog { dead: 5, ..Backlog::default() });
     assert_eq!(owned.stash().backlog(&client("b")).await.unwrap().pending, 1);
+}
+
+pub(crate) async fn only_what_is_old_and_not_needed_is_purged(backend: &impl Backend) {
+    let owned = Owned::open(backend).await;
+    let changes: Vec<_> = (1..5).map(|offset| owned.change("d", offset)).collect();
+    let other = owned.change("e", 5);
+    owned.write(changes.iter().chain([&other]).map(waiting).collect()).await;
+    // 1 to 3: superseded; 5: dead.
+    owned.write(changes[..3].iter().chain([&other]).map(dead).collect()).await;
+    owned.write(vec![delivered(&changes[3])]).await;
+    let pending = owned.change("f", 6);
+    owned.write(vec![failed(&pending, 0)]).await;
+    let purge = async |older_than, limit| owned.stash().purge(older_than, limit).await.unwrap();
+    assert_eq!(purge(Duration::from_secs(3600), ALL).await, 0, "it is young");
+    assert_eq!(purge(Duration::ZERO, 3).await, 3);
+    assert_eq!(purge(Duration::ZERO, ALL).await, 1);
+    assert_eq!(purge(Duration::ZERO, ALL).await, 0);
+    let backlog = owned.backlog().await;
+    assert_eq!((backlog.pending, backlog.dead), (1, 0));
 }
 
 pub(crate) async fn a_backlog_is_counted(backend: &impl Backend) {

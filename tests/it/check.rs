@@ -80,6 +80,9 @@ async fn a_service_that_runs_is_no_fault() {
 mod cluster {
     use std::time::{Duration, Instant};
 
+    use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions};
+    use rdkafka::client::DefaultClientContext;
+
     use super::*;
     use crate::kit::cluster::Cluster;
     use crate::kit::service::free_port;
@@ -118,6 +121,33 @@ mod cluster {
             assert!(said("transfer topic").contains("will be made"), "{findings:#?}");
             assert!(said("schema").contains("will be made"), "{findings:#?}");
         }
+    }
+
+    #[actix_web::test]
+    async fn the_partitions_of_the_transfer_log_are_compared_with_what_the_service_remembers() {
+        let cluster = Cluster::shared("partitions");
+        drop(cluster.replica().start().await);
+        let config = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(config.path(), "[transfer]\npartitions = 5\n").unwrap();
+        let config = config.path().display().to_string();
+        let partitions = |arguments: &[&str]| {
+            let environment = with(cluster.environment(), &[("DISPATCHER_API_PORT", "0")]);
+            let output = check(&environment, arguments);
+            let findings = findings(&output);
+            outcome(&findings, "transfer log", "partitions")
+        };
+
+        assert_eq!(partitions(&["--json"]), "ok");
+        assert_eq!(partitions(&["--json", "--config", &config]), "warning");
+
+        let admin: AdminClient<DefaultClientContext> = rdkafka::ClientConfig::new()
+            .set("bootstrap.servers", format!("{}:{}", cluster.kafka.host(), cluster.kafka.port()))
+            .create()
+            .unwrap();
+        let topic = cluster.transfer_topic();
+        let grown = admin.create_partitions(&[NewPartitions::new(&topic, 13)], &AdminOptions::new()).await;
+        assert!(matches!(grown.unwrap().as_slice(), [Ok(_)]));
+        assert_eq!(partitions(&["--json"]), "fault");
     }
 
     #[test]

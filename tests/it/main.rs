@@ -20,16 +20,24 @@ mod both_modes;
 mod bounds;
 mod check;
 mod cli;
+#[cfg(feature = "cluster")]
+mod cut_off;
 mod disk_full;
 mod fixtures;
 mod flow;
 mod hostile;
 mod kill;
+mod operational_events;
 mod outage;
 #[cfg(feature = "cluster")]
 mod outages;
 mod panic;
+#[cfg(feature = "cluster")]
+mod passwords;
 mod readme;
+mod roles;
+#[cfg(feature = "cluster")]
+mod redis_emptied;
 #[cfg(feature = "cluster")]
 mod replicas;
 mod stop;

@@ -1,18 +1,17 @@
 //! Several replicas on one Kafka: each client has one owner, and whoever comes or goes, nothing is lost and the order holds.
 
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 
 use crate::kit::cluster::Cluster;
-use crate::kit::load::{Load, missing};
+use crate::kit::load::{Load, all_arrived};
 use crate::kit::oracle::{Sent, assert_kept};
-use crate::kit::owner::Owners;
-use crate::kit::receiver::{Answer, Receiver};
+use crate::kit::receiver::Receiver;
 use crate::kit::service::{Service, send_signal};
 use crate::kit::turn::Turn;
-use crate::kit::wait::{eventually, holds};
+use crate::kit::wait::eventually;
+use crate::kit::witness::{LOG_PRECISION, Witness, assigned_at};
 
 const EVENTS: usize = 10_000;
 const CLIENTS: usize = 20;
@@ -23,50 +22,6 @@ const WITHIN: Duration = Duration::from_secs(120);
 const FROZEN: Duration = Duration::from_secs(30);
 /// `session.timeout` minus a second, from the last commit on.
 const PERMISSION: Duration = Duration::from_secs(9);
-
-/// Log lines have milliseconds.
-const LOG_PRECISION: Duration = Duration::from_millis(5);
-
-/// A request, and the replica that sent it.
-struct Sender {
-    at: Instant,
-    pid: Option<u32>,
-}
-
-/// A receiver that finds out which replica sent each request.
-struct Witness {
-    receiver: Receiver,
-    replicas: Arc<Mutex<Vec<u32>>>,
-    senders: Arc<Mutex<Vec<Sender>>>,
-}
-
-impl Witness {
-    fn start() -> Self {
-        let replicas: Arc<Mutex<Vec<u32>>> = Arc::default();
-        let senders: Arc<Mutex<Vec<Sender>>> = Arc::default();
-        let (pids, seen, owners) = (replicas.clone(), senders.clone(), Mutex::new(Owners::default()));
-        let receiver = Receiver::start(move |arrival| {
-            let pid = owners.lock().unwrap().of(arrival, &pids.lock().unwrap());
-            seen.lock().unwrap().push(Sender { at: arrival.at, pid });
-            Answer::Status(200)
-        });
-        Self { receiver, replicas, senders }
-    }
-
-    fn expects(&self, replica: &Service) {
-        self.replicas.lock().unwrap().push(replica.pid());
-    }
-
-    /// When each request of this replica came in, since `after`.
-    fn of(&self, replica: &Service, after: Instant) -> Vec<Instant> {
-        let senders = self.senders.lock().unwrap();
-        senders
-            .iter()
-            .filter(|sender| sender.pid == Some(replica.pid()) && sender.at > after)
-            .map(|sender| sender.at)
-            .collect()
-    }
-}
 
 async fn register(service: &Service, load: &Load, receiver: &Receiver) {
     for client in &load.clients {
@@ -81,22 +36,6 @@ async fn produce(cluster: &Cluster, load: &mut Load, sent: &mut Sent, events: us
         cluster.produce(&records).await;
         sent.acknowledged.extend(pairs);
     }
-}
-
-async fn all_arrived(sent: &Sent, receiver: &Receiver) {
-    eventually("all changes at the receiver", WITHIN, async || {
-        let open = missing(sent, &receiver.ledger().arrivals());
-        holds(open == 0, || format!("{open} of {} pairs are missing", sent.acknowledged.len()))
-    })
-    .await;
-}
-
-/// When a replica said that partitions are its own, after it had said so `before` times.
-fn assigned_at(log: &str, before: usize) -> Option<Instant> {
-    let line = log.lines().filter(|line| line.contains("partitions assigned")).nth(before)?;
-    let time = chrono::DateTime::parse_from_rfc3339(line.split_whitespace().next()?).ok()?;
-    let ago = chrono::Utc::now().signed_duration_since(time).to_std().ok()?;
-    Instant::now().checked_sub(ago)
 }
 
 #[actix_web::test]
@@ -114,7 +53,7 @@ async fn two_replicas_share_the_clients() {
     let mut sent = Sent::default();
     produce(&cluster, &mut load, &mut sent, EVENTS).await;
 
-    all_arrived(&sent, &witness.receiver).await;
+    all_arrived(&sent, witness.receiver.ledger(), WITHIN).await;
     first.api().wait_until_idle(WITHIN).await;
     second.api().wait_until_idle(WITHIN).await;
 
@@ -123,6 +62,11 @@ async fn two_replicas_share_the_clients() {
     assert_kept(&sent, &arrivals, |_| 0);
     let (of_first, of_second) = (witness.of(&first, began).len(), witness.of(&second, began).len());
     assert!(of_first > EVENTS / 10 && of_second > EVENTS / 10, "{of_first} and {of_second} requests");
+    for replica in [&first, &second] {
+        let log = replica.log();
+        let errors: Vec<_> = log.lines().filter(|line| line.contains(" ERROR ")).collect();
+        assert!(errors.is_empty(), "to share is nothing to complain of: {errors:#?}");
+    }
 }
 
 #[actix_web::test]
@@ -159,7 +103,7 @@ async fn replicas_die_freeze_and_join_and_the_oracle_holds() {
     })
     .await;
 
-    all_arrived(&sent, &witness.receiver).await;
+    all_arrived(&sent, witness.receiver.ledger(), WITHIN).await;
     frozen.api().wait_until_idle(WITHIN).await;
     added.api().wait_until_idle(WITHIN).await;
 

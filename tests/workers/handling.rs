@@ -9,23 +9,16 @@ use dispatcher::workers::{AddError, Handled, JobContext, JobFailure, Producer, W
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use crate::services::{redis, unique};
 use crate::world::{
     Ended, FreedJob, KeptJob, TestQueue, World, does, eventually, job, raw, soon, tidy, work,
 };
-
-fn world() -> World {
-    World::new(redis(), &unique("handling"))
-}
 
 /// Fails as it is told on the first attempt, and is done on the second.
 async fn fails_first(context: &JobContext, failure: JobFailure) -> Ended {
     if context.attempt == 1 { Err(failure) } else { Ok(Handled::DONE) }
 }
 
-#[tokio::test]
-async fn a_panic_is_a_failed_attempt_with_its_text() {
-    let world = world();
+pub(crate) async fn a_panic_is_a_failed_attempt_with_its_text(world: World) {
     let _worker = world.start(does(async |_: KeptJob, context: JobContext| {
         if context.attempt == 1 {
             // A panic that no hook hears of: this one is no failure of the test.
@@ -41,9 +34,7 @@ async fn a_panic_is_a_failed_attempt_with_its_text() {
     assert_eq!(world.counted("kept", "WORK", "completed"), 1);
 }
 
-#[tokio::test]
-async fn an_attempt_that_takes_too_long_has_failed() {
-    let world = world();
+pub(crate) async fn an_attempt_that_takes_too_long_has_failed(world: World) {
     let (dropped, mut seen) = mpsc::unbounded_channel::<()>();
     let _worker = world.start(does(move |_: FreedJob, context: JobContext| {
         let dropped = dropped.clone();
@@ -72,9 +63,7 @@ fn scopeguard(tell: mpsc::UnboundedSender<()>) -> impl Drop {
     Guard(tell)
 }
 
-#[tokio::test]
-async fn a_wait_that_the_receiver_asks_for_is_kept_up_to_the_cap() {
-    let world = world();
+pub(crate) async fn a_wait_that_the_receiver_asks_for_is_kept_up_to_the_cap(world: World) {
     let _worker = world.start(does(async |job: KeptJob, context: JobContext| {
         let KeptJob::Tidy(tidy) = job else { return Ok(Handled::DONE) };
         let after = if tidy.room == "long" { Duration::from_secs(3600) } else { Duration::from_millis(400) };
@@ -89,9 +78,7 @@ async fn a_wait_that_the_receiver_asks_for_is_kept_up_to_the_cap() {
     }
 }
 
-#[tokio::test]
-async fn what_is_of_no_use_is_given_up_at_once() {
-    let world = world();
+pub(crate) async fn what_is_of_no_use_is_given_up_at_once(world: World) {
     let handler = does(async |_: KeptJob, _| Err(JobFailure::never("gone\u{7}")));
     let _worker = world.start(handler.clone());
     world.producer().add::<KeptJob>(tidy("t")).await.unwrap();
@@ -100,9 +87,7 @@ async fn what_is_of_no_use_is_given_up_at_once() {
     eventually(async || (*handler.told.lock().unwrap() == ["tidy-t failed gone "]).then_some(())).await;
 }
 
-#[tokio::test]
-async fn listeners_hear_of_every_end() {
-    let world = world();
+pub(crate) async fn listeners_hear_of_every_end(world: World) {
     let handler = does(async |_: FreedJob, context: JobContext| {
         fails_first(&context, JobFailure::again("not yet")).await?;
         Ok(Handled::Done(json!(7)))
@@ -113,9 +98,7 @@ async fn listeners_hear_of_every_end() {
     eventually(async || (*handler.told.lock().unwrap() == told).then_some(())).await;
 }
 
-#[tokio::test]
-async fn going_on_later_is_the_same_job_with_no_attempt_more() {
-    let world = world();
+pub(crate) async fn going_on_later_is_the_same_job_with_no_attempt_more(world: World) {
     let runs = Arc::new(AtomicU32::new(0));
     let seen = runs.clone();
     let _worker = world.start(does(move |_: KeptJob, context: JobContext| {
@@ -130,9 +113,7 @@ async fn going_on_later_is_the_same_job_with_no_attempt_more() {
     assert_eq!((done.attempts_made, runs.load(Ordering::Relaxed)), (1, 11));
 }
 
-#[tokio::test]
-async fn another_versions_job_is_passed_over_where_ids_are_freed() {
-    let world = world();
+pub(crate) async fn another_versions_job_is_passed_over_where_ids_are_freed(world: World) {
     let _worker = world.start(does(async |_: FreedJob, _| Ok(Handled::DONE)));
     world.freed().add(raw("new", "NEW", json!({}))).await.unwrap();
     world.freed().add(raw("bad", "WORK", json!({"client": 5}))).await.unwrap();
@@ -141,9 +122,7 @@ async fn another_versions_job_is_passed_over_where_ids_are_freed() {
     eventually(async || world.freed().job("new").await.unwrap().is_none().then_some(())).await;
 }
 
-#[tokio::test]
-async fn another_versions_job_waits_where_ids_are_kept() {
-    let world = world();
+pub(crate) async fn another_versions_job_waits_where_ids_are_kept(world: World) {
     let _worker = world.start(does(async |_: KeptJob, _| Ok(Handled::DONE)));
     world.kept().add(raw("new", "NEW", json!({}))).await.unwrap();
     world.kept().add(raw("bad", "WORK", json!({"client": 5}))).await.unwrap();
@@ -154,9 +133,7 @@ async fn another_versions_job_waits_where_ids_are_kept() {
     }
 }
 
-#[tokio::test]
-async fn jobs_of_a_blocked_owner_are_done_without_being_done() {
-    let world = world();
+pub(crate) async fn jobs_of_a_blocked_owner_are_done_without_being_done(world: World) {
     world.blocked.clients.lock().unwrap().insert("bad".to_owned());
     let (ran, mut runs) = mpsc::unbounded_channel();
     let _worker = world.start(does(move |job: KeptJob, _| {
@@ -176,9 +153,7 @@ async fn jobs_of_a_blocked_owner_are_done_without_being_done() {
     assert_eq!(ran, [KeptJob::Work(work("good")), KeptJob::Tidy(tidy("bad"))]);
 }
 
-#[tokio::test]
-async fn a_block_list_that_is_away_holds_the_job() {
-    let world = world();
+pub(crate) async fn a_block_list_that_is_away_holds_the_job(world: World) {
     *world.blocked.away.lock().unwrap() = true;
     let _worker = world.start(does(async |_: KeptJob, _| Ok(Handled::DONE)));
     world.producer().add::<KeptJob>(work("c")).await.unwrap();
@@ -188,9 +163,7 @@ async fn a_block_list_that_is_away_holds_the_job() {
     job(world.kept(), "work-c", |job| job.state == JobState::Completed).await;
 }
 
-#[tokio::test]
-async fn a_job_cannot_add_itself_while_it_runs() {
-    let world = world();
+pub(crate) async fn a_job_cannot_add_itself_while_it_runs(world: World) {
     let producer = Arc::new(world.producer());
     let adds = producer.clone();
     let (said, mut answers) = mpsc::unbounded_channel();
@@ -211,9 +184,7 @@ async fn a_job_cannot_add_itself_while_it_runs() {
     assert!(world.kept().job("tidy-t").await.unwrap().is_some());
 }
 
-#[tokio::test]
-async fn jobs_can_be_delayed_prioritised_and_added_in_bulk() {
-    let world = world();
+pub(crate) async fn jobs_can_be_delayed_prioritised_and_added_in_bulk(world: World) {
     let producer = world.producer();
     let when = When { delay: Duration::from_secs(60), priority: 3 };
     let id = producer.add_when::<KeptJob>(tidy("t"), when).await.unwrap();

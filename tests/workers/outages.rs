@@ -4,13 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use dispatcher::workers::{Handled, JobContext};
+use dispatcher::workers::{Handled, JobContext, ScheduleTable};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
+use crate::redis_world::ask;
+use crate::schedules::every;
 use crate::services::{Service, own_redis, redis, unique};
-use crate::world::{FreedJob, KeptJob, World, ask, does, soon, tidy, work};
+use crate::world::{FreedJob, KeptJob, World, does, eventually, soon, tidy, work};
 
 /// A Redis of its own, a worker at work, and what it has done.
 struct Scene {
@@ -219,4 +221,26 @@ async fn connections_that_went_silent_are_replaced() {
     let since = Instant::now();
     assert_eq!(soon(done.recv()).await.unwrap(), "tidy-after");
     assert!(since.elapsed() < Duration::from_secs(8), "{:?}", since.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_emptied_store_has_its_schedules_again() {
+    let redis = own_redis();
+    let world = World::new(&redis, "emptied");
+    let (tell, mut ticks) = mpsc::unbounded_channel();
+    let _worker = world.start(does(move |job: FreedJob, context: JobContext| {
+        let _ = tell.send((job, context.tick_ms));
+        async { Ok(Handled::DONE) }
+    }));
+    let table = ScheduleTable::new(&world.queues, &[every("a", 1)], 0).unwrap();
+    table.put().await.unwrap();
+    let (job, tick) = soon(ticks.recv()).await.unwrap();
+    assert_eq!(job, tidy("a").into());
+    assert!(tick.is_some());
+    assert_eq!(ask(&redis, "FLUSHALL"), "+OK\r\n");
+    eventually(async || world.freed().schedules().await.unwrap().is_empty().then_some(())).await;
+    while ticks.try_recv().is_ok() {}
+    // What the table does every minute.
+    table.put().await.unwrap();
+    soon(ticks.recv()).await.unwrap();
 }

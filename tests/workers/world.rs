@@ -1,28 +1,26 @@
 //! Two queues, their jobs, and what it takes to run them.
 
 use std::collections::HashSet;
-use std::io::{Read as _, Write as _};
 use std::marker::PhantomData;
-use std::net::TcpStream;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use dispatcher::backends::bullmq::{BullMq, BullMqOptions};
-use dispatcher::domain::config::{ClientId, Secret};
+use dispatcher::backends::embedded::{Embedded, EmbeddedOptions};
+use dispatcher::domain::config::ClientId;
 use dispatcher::domain::job::{JobId, QueueSpec, Retention, Workload};
 use dispatcher::domain::retry::RetrySchedule;
 use dispatcher::metrics::Metrics;
 use dispatcher::ports::blocked_owners::BlockedOwners;
 use dispatcher::ports::clock::SystemClock;
-use dispatcher::ports::job_queue::{JobQueue, JobRecord, NewJob, RunningWorker};
+use dispatcher::ports::event_log::BatchLimits;
+use dispatcher::ports::job_queue::{JobQueue, JobQueues, JobRecord, NewJob, RunningWorker};
 use dispatcher::ports::{BoxFuture, StoreError, StoreResult};
 use dispatcher::workers::{
     Handled, JobContext, JobFailure, JobHandler, Jobs, OpenQueues, Payload, Producer, Scope, WorkerKit,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-
-use crate::services::Service;
 
 const KEPT: QueueSpec = QueueSpec {
     name: "kept",
@@ -173,28 +171,32 @@ pub(crate) struct World {
     pub(crate) queues: OpenQueues<TestQueue>,
     pub(crate) blocked: Arc<Blocked>,
     pub(crate) kit: WorkerKit,
+    _folder: Option<Folder>,
 }
 
-/// Locks are short in tests that lose workers.
-pub(crate) fn store(url: &str, prefix: &str) -> BullMq {
-    let mut options = BullMqOptions::new(Secret::new(url), prefix, Arc::new(SystemClock));
-    options.lock = Duration::from_secs(1);
-    options.stalled_check = Duration::from_millis(500);
-    BullMq::new(options)
+/// What goes with the world.
+pub(crate) struct Folder {
+    _embedded: Embedded,
+    _path: tempfile::TempDir,
 }
 
 impl World {
-    pub(crate) fn new(redis: &Service, prefix: &str) -> Self {
-        Self::at(redis.url(), prefix)
-    }
-
-    pub(crate) fn at(url: &str, prefix: &str) -> Self {
+    pub(crate) fn of(store: &dyn JobQueues, folder: Option<Folder>) -> Self {
         let blocked = Arc::new(Blocked::default());
         Self {
-            queues: OpenQueues::new(&store(url, prefix)),
+            queues: OpenQueues::new(store),
             kit: WorkerKit { metrics: Metrics::new(), blocked: blocked.clone() },
             blocked,
+            _folder: folder,
         }
+    }
+
+    /// Queues in a SQLite file.
+    pub(crate) async fn in_a_file() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let embedded = open_in(folder.path()).await;
+        let queues = embedded.queues();
+        Self::of(&*queues, Some(Folder { _embedded: embedded, _path: folder }))
     }
 
     pub(crate) fn producer(&self) -> Producer<TestQueue> {
@@ -221,13 +223,15 @@ impl World {
     }
 }
 
-/// Redis's answer to a command that has no client yet.
-pub(crate) fn ask(redis: &Service, command: &str) -> String {
-    let mut stream = TcpStream::connect((redis.host(), redis.port())).unwrap();
-    stream.write_all(format!("{command}\r\n").as_bytes()).unwrap();
-    let mut answer = [0; 1024];
-    let length = stream.read(&mut answer).unwrap();
-    String::from_utf8_lossy(&answer[..length]).into_owned()
+pub(crate) async fn open_in(folder: &Path) -> Embedded {
+    let options = EmbeddedOptions {
+        data_dir: folder.to_owned(),
+        partitions: 1,
+        retention: Duration::from_secs(3600),
+        tail: BatchLimits { records: 1, bytes: 1 },
+        clock: Arc::new(SystemClock),
+    };
+    Embedded::open(options).await.unwrap()
 }
 
 /// A job that no type of ours would make.

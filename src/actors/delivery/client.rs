@@ -10,6 +10,7 @@ use super::{Target, WebhookDeliveryActor};
 use crate::actors::inbox::{Rows, Standing};
 use crate::actors::stash::write_all;
 use crate::domain::client_state::{ClientEvent, ClientState, Phase};
+use crate::domain::operational_event::{Happening, OperationalEvent};
 use crate::domain::transfer::Transfer;
 
 /// The wait before rows of a client that is gone are marked again, after the store did not.
@@ -123,6 +124,8 @@ impl WebhookDeliveryActor {
             };
             log::info!("client is {}{reason} client={}", next.phase.as_str(), self.inbox.client());
         }
+        let told = OperationalEvent::of_step(self.client(), &self.life.state, &next, now_ms);
+        told.into_iter().for_each(|event| self.services.events.record(event));
         let unsaved = |state: &ClientState| {
             (
                 state.phase,
@@ -181,6 +184,11 @@ impl WebhookDeliveryActor {
                         "rows of a client that is gone are dead letters count={count} client={}",
                         actor.client()
                     );
+                    let event = OperationalEvent::new(Happening::DeadLetter, actor.now_ms())
+                        .of(actor.client())
+                        .because("client_gone")
+                        .with("count", count);
+                    actor.services.events.record(event);
                 }
             }
             Err(err) => {

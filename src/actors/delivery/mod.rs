@@ -8,10 +8,12 @@
 //! - `lanes`: one a document, one request at a time in each.
 //! - `requests`: what is sent, and what its answer leads to; `permission`: by what it must still be allowed as it goes out.
 //! - `drain`: rows of the stash come back into the lanes, oldest first.
+//! - `attempts`: what is remembered of what was sent.
 //! - `writes`: what this actor writes to the stash, in order; a transfer is settled when its row is durable.
 //!
 //! A restart loses nothing: what was unsettled is taken from the inbox again, what has a row stays in the stash.
 
+mod attempts;
 mod client;
 mod drain;
 #[cfg(debug_assertions)]
@@ -32,14 +34,18 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use self::attempts::Recent;
+pub use self::attempts::RecentDeliveries;
 use self::drain::Drain;
 use self::intake::Intake;
 use self::lanes::Lanes;
 use self::requests::{InFlight, RateGate};
 use self::writes::Writes;
+use super::attempts::AttemptRecorder;
 use super::config_cache::ConfigTable;
 use super::delivery_fleet::{DeliveryFleetActor, Retire};
 use super::inbox::{Inbox, Rows};
+use super::operational_events::EventRecorder;
 use super::stash::StashActor;
 use super::windows::Windows;
 use crate::domain::client_state::ClientState;
@@ -98,6 +104,10 @@ pub struct DeliveryServices {
     pub clock: Arc<dyn Clock>,
     /// The bounds.
     pub limits: DeliveryLimits,
+    /// Where operational events go.
+    pub events: EventRecorder,
+    /// Where attempts go that are worth remembering.
+    pub attempts: AttemptRecorder,
     /// Counters.
     pub metrics: Metrics,
 }
@@ -108,6 +118,8 @@ pub struct WebhookDeliveryActor {
     services: Arc<DeliveryServices>,
     inbox: Arc<Inbox>,
     fleet: Addr<DeliveryFleetActor>,
+    /// Outlives a restart.
+    recent: Recent,
     life: Life,
 }
 
@@ -214,7 +226,7 @@ impl WebhookDeliveryActor {
         fleet: Addr<DeliveryFleetActor>,
     ) -> Self {
         let life = Life::new(services.clock.now_ms());
-        Self { cell, services, inbox, fleet, life }
+        Self { cell, services, inbox, fleet, recent: Recent::default(), life }
     }
 
     /// By which right everything here is done.

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
+use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
@@ -18,8 +20,9 @@ use crate::actors::delivery_fleet::Gone;
 use crate::domain::client_state::{ClientEvent, Phase};
 use crate::domain::config::{DeliverySettings, RateLimit};
 use crate::domain::delivery::{self, Answer, Failure, FailureClass, NoAnswer, Outcome};
+use crate::domain::operational_event::{Happening, OperationalEvent};
 use crate::domain::stash::{Claim, NewRow, RowFailure, StashWrite};
-use crate::domain::transfer::Sequence;
+use crate::domain::transfer::{Sequence, Transfer};
 use crate::ports::webhook_sender::SendError;
 
 /// Endpoint failures in a row that close the gate of the whole client: one of many is noise.
@@ -130,7 +133,7 @@ impl WebhookDeliveryActor {
         self.life.rate.opens.filter(|_| self.life.lanes.is_ready())
     }
 
-    fn send(&mut self, entry: Entry, settings: &DeliverySettings, ctx: &mut Context<Self>) {
+    fn send(&mut self, entry: Entry, settings: &Arc<DeliverySettings>, ctx: &mut Context<Self>) {
         #[cfg(debug_assertions)]
         super::fault::panic_when_asked(self.client());
         let sequence = entry.transfer.sequence;
@@ -144,11 +147,11 @@ impl WebhookDeliveryActor {
             false => Permission::of_change(services, ownership),
         };
         let on_the_wire = OnTheWire::new(&self.services.metrics.in_flight);
-        let started = Instant::now();
+        let (started, settings) = (Instant::now(), settings.clone());
         self.life.in_flight.insert(sequence, InFlight { entry, insured: false });
         self.life.requests.spawn_local(async move {
-            // The last moment: this process may have been stopped since it was decided.
-            let sent = async { if permission.holds() { Some(sender.send(request).await) } else { None } };
+            // This process may be stopped between any two moments: the sender asks in the last one.
+            let sent = async { sender.send(request, Rc::new(move || permission.holds())).await };
             // A panic of the sender must not leave the lane waiting for its answer.
             let sent = AssertUnwindSafe(sent).catch_unwind().await;
             let result = sent.unwrap_or_else(|_| {
@@ -156,7 +159,7 @@ impl WebhookDeliveryActor {
                 Some(Err(SendError { reason: NoAnswer::BadAnswer, detail: "the sender panicked".to_owned() }))
             });
             drop(on_the_wire);
-            addr.do_send(Answered { claim, sequence, result, took: started.elapsed() });
+            addr.do_send(Answered { claim, sequence, settings, result, took: started.elapsed() });
         });
     }
 
@@ -174,6 +177,7 @@ impl WebhookDeliveryActor {
             );
         }
         let outcome = delivery::classify(result.as_ref().map_err(|err| err.reason), now_ms);
+        self.note_attempt(&entry, &result, &outcome, answered.took, answered.settings);
         let metrics = &self.services.metrics;
         metrics.request_seconds.observe(answered.took.as_secs_f64());
         match outcome {
@@ -316,6 +320,7 @@ impl WebhookDeliveryActor {
                         row.reason,
                         self.client()
                     );
+                    self.services.events.record(dead_letter(&transfer, &row, attempts, self.now_ms()));
                     // What waits behind it in this lane goes when it is durable.
                     self.rows_are(Rows { dead: true, ..self.life.rows });
                     let dead = StashWrite::Dead { event_id, failure: row };
@@ -373,6 +378,16 @@ impl WebhookDeliveryActor {
     }
 }
 
+/// What the operator is told of a payload that is given up.
+fn dead_letter(transfer: &Transfer, row: &RowFailure, attempts: u32, now_ms: i64) -> OperationalEvent {
+    OperationalEvent::new(Happening::DeadLetter, now_ms)
+        .of(&transfer.client)
+        .because(&row.reason)
+        .with("event_id", transfer.event_id.as_str())
+        .with("document", &*transfer.document)
+        .with("attempts", attempts)
+}
+
 /// A request is done.
 #[derive(Message)]
 #[rtype(result = "()")]
@@ -380,6 +395,8 @@ struct Answered {
     /// The life that sent it: an answer to an earlier one is nobody's.
     claim: Claim,
     sequence: Sequence,
+    /// By which it was sent.
+    settings: Arc<DeliverySettings>,
     /// `None`: it was not started.
     result: Option<Result<Answer, SendError>>,
     took: Duration,

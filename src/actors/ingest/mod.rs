@@ -83,7 +83,7 @@ impl Patience {
 
     async fn after(&mut self, err: &StoreError) {
         if self.wait.is_zero() {
-            log::error!("{} waits err={err}", self.what);
+            log::warn!("{} waits err={err}", self.what);
         }
         self.wait = (self.wait * 2).clamp(Self::FIRST, Self::LONGEST);
         tokio::time::sleep(self.wait).await;

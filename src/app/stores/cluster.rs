@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
-use tokio::runtime::{Builder, Runtime};
-
-use super::{NotOpen, Stores, until_there};
-use crate::backends::kafka::{self, KafkaEventLog};
+use super::{NotOpen, RoleBoard, Stores, until_there};
+use crate::actors::operational_events::EventRecorder;
+use crate::app::own_runtime::OwnRuntime;
+use crate::backends::bullmq::{BullMq, BullMqOptions};
+use crate::backends::kafka::{self, KafkaEventLog, TellOperator};
 use crate::backends::mongo::MongoClientConfigs;
 use crate::backends::postgres::{self, Postgres};
 use crate::backends::redis::{Redis, StateCopies};
 use crate::metrics::Metrics;
 use crate::ports::clock::Clock;
 use crate::ports::{BoxFuture, StoreError};
-use crate::settings::{Settings, SettingsError};
+use crate::settings::{Role, Settings, SettingsError};
 use crate::web::{Startup, StoreProbe};
 
 pub(super) async fn open(
@@ -20,9 +21,10 @@ pub(super) async fn open(
     clock: Arc<dyn Clock>,
     metrics: &Metrics,
     startup: &Startup,
+    events: EventRecorder,
 ) -> anyhow::Result<Stores> {
     // Connections live on a runtime of their own: an actor that never yields must not hold up everybody's answers.
-    let runtime = StoreRuntime::start()?;
+    let runtime = OwnRuntime::start("stores", 1)?;
     let handle = &runtime.handle();
     let redis = Arc::new(
         Redis::open(&settings.redis_options(), metrics.clone(), handle.clone())
@@ -38,19 +40,21 @@ pub(super) async fn open(
             postgres::OpenError::Options(problem) => {
                 NotOpen::Wrong(SettingsError::new("postgres", problem).into())
             }
-            postgres::OpenError::Unavailable(why) => NotOpen::Away(why),
+            // Who refuses our login may let us in when its settings, or the secret that both have, are put right.
+            postgres::OpenError::Unavailable(why) | postgres::OpenError::Rejected(why) => NotOpen::Away(why),
             other => NotOpen::Wrong(anyhow::Error::new(other).context("postgres")),
         })
     })
     .await?;
     let options = settings.kafka_options();
+    let tell: TellOperator = Arc::new(move |event| events.record(event));
     let kafka = until_there("kafka", startup, async || {
-        KafkaEventLog::open(options.clone(), postgres.registry(), clock.clone(), metrics).await.map_err(
-            |err| match err {
-                kafka::OpenError::Unavailable(why) => NotOpen::Away(why),
-                other => NotOpen::Wrong(anyhow::Error::new(other).context("kafka")),
-            },
-        )
+        let (options, registry) = (options.clone(), postgres.registry());
+        let opened = KafkaEventLog::open(options, registry, clock.clone(), metrics, tell.clone()).await;
+        opened.map_err(|err| match err {
+            kafka::OpenError::Unavailable(why) => NotOpen::Away(why),
+            other => NotOpen::Wrong(anyhow::Error::new(other).context("kafka")),
+        })
     })
     .await?;
     let kafka = Arc::new(kafka);
@@ -60,10 +64,38 @@ pub(super) async fn open(
         stash: postgres.stash(),
         states: Arc::new(states),
         configs: mongo.clone(),
+        locks: postgres.locks(),
+        queues: Arc::new(BullMq::new(BullMqOptions::new(
+            settings.queue_url()?,
+            &settings.queue.prefix,
+            clock,
+        ))),
+        roles: role_board(redis.clone()),
+        operational_events: postgres.operational_events(),
+        events_topic: Some(kafka.operational_events()?),
+        attempts: postgres.attempts(),
+        configs_in: "mongo",
         probes: probes(&kafka, &mongo, &postgres, &redis),
         housekeeping: Arc::new(|_| Box::pin(async { Ok(0) })),
         close: Box::pin(close(kafka, runtime)),
     })
+}
+
+fn role_board(redis: Arc<Redis>) -> RoleBoard {
+    let asked = redis.clone();
+    RoleBoard {
+        tell: Arc::new(move |roles| {
+            let redis = redis.clone();
+            Box::pin(async move { redis.keep_roles(&roles).await })
+        }),
+        held: Arc::new(move |()| {
+            let redis = asked.clone();
+            Box::pin(async move {
+                let held = redis.held_roles(&Role::ALL.map(Role::as_str)).await;
+                held.map_err(|err| err.to_string())
+            })
+        }),
+    }
 }
 
 fn probes(
@@ -106,31 +138,7 @@ fn probe(
     }
 }
 
-async fn close(kafka: Arc<KafkaEventLog>, runtime: StoreRuntime) {
+async fn close(kafka: Arc<KafkaEventLog>, runtime: OwnRuntime) {
     kafka.close().await;
     drop(runtime);
-}
-
-/// The runtime of the connections.
-struct StoreRuntime(Option<Runtime>);
-
-impl StoreRuntime {
-    fn start() -> std::io::Result<Self> {
-        let mut builder = Builder::new_multi_thread();
-        Ok(Self(Some(builder.worker_threads(1).thread_name("stores").enable_all().build()?)))
-    }
-
-    fn handle(&self) -> tokio::runtime::Handle {
-        #[expect(clippy::expect_used, reason = "taken by drop alone")]
-        self.0.as_ref().expect("the runtime runs").handle().clone()
-    }
-}
-
-impl Drop for StoreRuntime {
-    fn drop(&mut self) {
-        // In async code a runtime cannot be waited for. Whoever still wants an answer of it is gone by now.
-        if let Some(runtime) = self.0.take() {
-            runtime.shutdown_background();
-        }
-    }
 }

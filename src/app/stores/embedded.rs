@@ -1,8 +1,8 @@
-//! Embedded mode: one SQLite file.
+//! Embedded mode: SQLite files.
 
 use std::sync::Arc;
 
-use super::Stores;
+use super::{RoleBoard, Stores};
 use crate::backends::embedded::{Embedded, EmbeddedOptions, OpenError};
 use crate::ports::clock::Clock;
 use crate::ports::event_log::BatchLimits;
@@ -11,6 +11,9 @@ use crate::web::StoreProbe;
 
 /// How much of the newest records stays in memory, to be handed over without reading the file.
 const TAIL: BatchLimits = BatchLimits { records: 20_000, bytes: 32 << 20 };
+
+/// On `/status`.
+const NAME: &str = "sqlite";
 
 pub(super) async fn open(settings: &Settings, clock: Arc<dyn Clock>) -> anyhow::Result<Stores> {
     let options = EmbeddedOptions {
@@ -33,8 +36,15 @@ pub(super) async fn open(settings: &Settings, clock: Arc<dyn Clock>) -> anyhow::
         stash: embedded.stash(),
         states: embedded.states(),
         configs: embedded.configs(),
+        locks: embedded.locks(),
+        queues: embedded.queues(),
+        roles: RoleBoard::of_one_process(),
+        operational_events: embedded.operational_events(),
+        events_topic: None,
+        attempts: embedded.attempts(),
+        configs_in: NAME,
         probes: vec![StoreProbe {
-            name: "sqlite".to_owned(),
+            name: NAME.to_owned(),
             check: Arc::new(move |()| {
                 let embedded = probed.clone();
                 Box::pin(async move { embedded.health().await.map_err(|err| err.to_string()) })

@@ -1,4 +1,4 @@
-//! The SQLite file: one connection that writes, on a thread of its own, and two that read.
+//! A SQLite file: one connection that writes, on a thread of its own, and some that read.
 //!
 //! **Group commit.** The writer takes every job that waits, runs each under a savepoint (a job that fails rolls back
 //! only itself), commits once, and answers all of them after that. A commit that fails (no space) wrote nothing of any.
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use diesel::Connection;
 use diesel::connection::SimpleConnection;
 use diesel::sqlite::SqliteConnection;
-use diesel_migrations::{EmbeddedMigrations, MigrationHarness, embed_migrations};
+use diesel_migrations::{EmbeddedMigrations, MigrationHarness};
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -19,11 +19,8 @@ use super::job::{Job, Ran, Task};
 use super::lock_file::LockFile;
 use crate::ports::{StoreError, StoreResult};
 
-const MIGRATIONS: EmbeddedMigrations = embed_migrations!("migrations/sqlite");
-
 /// Jobs of one commit, and jobs that wait: the memory that they hold is bounded by this and the size of a request.
 const GROUP: usize = 64;
-const READERS: usize = 2;
 
 /// FULL: a commit is on the disk before it is answered. The checkpoint limit keeps a page that is written often from
 /// being copied into the file with every few commits.
@@ -56,7 +53,7 @@ enum Message {
     Close,
 }
 
-/// The file, shared by all stores.
+/// A file, shared by the stores in it.
 pub(super) struct Database {
     writer: mpsc::Sender<Message>,
     readers: mpsc::Sender<Message>,
@@ -65,32 +62,37 @@ pub(super) struct Database {
 
 impl Database {
     /// Opens or creates the file, brings its tables up to date, and starts the threads.
-    pub(super) fn open(path: &Path, lock: LockFile) -> Result<Self, OpenError> {
+    pub(super) fn open(
+        path: &Path,
+        lock: Arc<LockFile>,
+        tables: EmbeddedMigrations,
+        readers: usize,
+    ) -> Result<Self, OpenError> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let failed = |error: String| OpenError::Database(format!("{name}: {error}"));
         let (alive, threads) = watch::channel(());
         let held = Arc::new(Held { _lock: lock, _alive: alive });
         let mut place = Place { path: path.to_string_lossy().into_owned(), opened: None, _held: held };
-        let mut connection = place.connect(WRITER).map_err(OpenError::Database)?;
+        let mut connection = place.connect(WRITER).map_err(failed)?;
         place.opened = place.identity();
-        connection
-            .run_pending_migrations(MIGRATIONS)
-            .map_err(|error| OpenError::Database(format!("migrations: {error}")))?;
+        connection.run_pending_migrations(tables).map_err(|error| failed(format!("migrations: {error}")))?;
         let (writer, jobs) = mpsc::channel(GROUP);
-        let thread_failed = |error: std::io::Error| OpenError::Database(format!("no thread: {error}"));
+        let thread_failed = |error: std::io::Error| failed(format!("no thread: {error}"));
         let at = place.clone();
         std::thread::Builder::new()
             .name("sqlite-writer".into())
             .spawn(move || write_until_closed(&at, connection, jobs))
             .map_err(thread_failed)?;
-        let (readers, jobs) = mpsc::channel(GROUP);
+        let (questions, jobs) = mpsc::channel(GROUP);
         let jobs = Arc::new(Mutex::new(jobs));
-        for _ in 0..READERS {
+        for _ in 0..readers {
             let (at, jobs) = (place.clone(), Arc::clone(&jobs));
             std::thread::Builder::new()
                 .name("sqlite-reader".into())
                 .spawn(move || read_until_closed(&at, &jobs))
                 .map_err(thread_failed)?;
         }
-        Ok(Self { writer, readers, threads })
+        Ok(Self { writer, readers: questions, threads })
     }
 
     /// Runs a job that writes. When this is ready with `Ok`, what it wrote is durable.
@@ -143,7 +145,7 @@ async fn ask<T: Send + 'static, R: Send + 'static>(
 
 /// What is let go when the last thread has ended: first the lock, then who waits for that.
 struct Held {
-    _lock: LockFile,
+    _lock: Arc<LockFile>,
     _alive: watch::Sender<()>,
 }
 

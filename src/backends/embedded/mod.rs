@@ -1,15 +1,19 @@
-//! Everything in one SQLite file, `<data_dir>/dispatcher.db`: durable, and fit for use on one machine.
+//! Everything in two SQLite files, `<data_dir>/dispatcher.db` and, for the queues, `queues.db` beside it: durable, and fit for use on
+//! one machine.
 //!
 //! `database` runs all statements; the other files implement one port each.
 
+mod attempts;
 mod client_configs;
 mod client_states;
 mod database;
 mod errors;
 mod event_log;
 mod job;
+mod job_queue;
 mod lock_file;
 mod locks;
+mod operational_events;
 mod probe;
 mod schema;
 mod stash;
@@ -22,23 +26,33 @@ use std::time::Duration;
 
 use diesel::dsl::update;
 use diesel::prelude::*;
+use diesel_migrations::{EmbeddedMigrations, embed_migrations};
 
+use self::attempts::SqliteAttempts;
 use self::client_configs::SqliteClientConfigs;
 use self::client_states::SqliteClientStates;
 use self::database::Database;
 use self::event_log::SqliteEventLog;
+use self::job_queue::SqliteQueues;
 use self::lock_file::LockFile;
 use self::locks::SqliteLocks;
+use self::operational_events::SqliteOperationalEvents;
 pub use self::probe::probe;
 use self::schema::{drain_leases, health, locks as locks_table};
 use self::stash::SqliteStash;
+use crate::ports::attempts::Attempts;
 use crate::ports::client_configs::ClientConfigs;
 use crate::ports::client_states::ClientStates;
 use crate::ports::clock::Clock;
 use crate::ports::event_log::{BatchLimits, EventLog};
+use crate::ports::job_queue::JobQueues;
 use crate::ports::locks::Locks;
+use crate::ports::operational_events::OperationalEvents;
 use crate::ports::stash::Stash;
-use crate::ports::{BoxFuture, StoreResult};
+use crate::ports::{BoxFuture, StoreError, StoreResult};
+
+const TABLES: EmbeddedMigrations = embed_migrations!("migrations/sqlite");
+const QUEUE_TABLES: EmbeddedMigrations = embed_migrations!("migrations/sqlite-queues");
 
 /// How to open the embedded stores.
 #[derive(Clone)]
@@ -51,7 +65,7 @@ pub struct EmbeddedOptions {
     pub retention: Duration,
     /// How much of the newest of each stream stays in memory, so that it is handed over without reading the file.
     pub tail: BatchLimits,
-    /// The time of appended records and of the stash.
+    /// The time of appended records, of the stash and of the queues.
     pub clock: Arc<dyn Clock>,
 }
 
@@ -69,8 +83,8 @@ pub enum OpenError {
         /// Why.
         error: std::io::Error,
     },
-    /// SQLite cannot use the file.
-    #[error("dispatcher.db: {0}")]
+    /// SQLite cannot use a file; says which.
+    #[error("{0}")]
     Database(String),
 }
 
@@ -82,6 +96,10 @@ pub struct Embedded {
     configs: Arc<SqliteClientConfigs>,
     states: Arc<SqliteClientStates>,
     locks: Arc<SqliteLocks>,
+    events: Arc<SqliteOperationalEvents>,
+    attempts: Arc<SqliteAttempts>,
+    queue_database: Arc<Database>,
+    queues: Arc<SqliteQueues>,
 }
 
 impl Embedded {
@@ -93,18 +111,27 @@ impl Embedded {
         let data_dir = std::path::absolute(&options.data_dir)
             .map_err(|error| OpenError::Folder { path: options.data_dir.clone(), error })?;
         make_folder(&data_dir)?;
-        let lock = LockFile::take(&data_dir)?;
-        let database = Arc::new(Database::open(&data_dir.join("dispatcher.db"), lock)?);
-        let failed = |error: crate::ports::StoreError| OpenError::Database(error.to_string());
+        let lock = Arc::new(LockFile::take(&data_dir)?);
+        let path = data_dir.join("dispatcher.db");
+        let database = Arc::new(Database::open(&path, Arc::clone(&lock), TABLES, 2)?);
+        let path = data_dir.join("queues.db");
+        let queue_database = Arc::new(Database::open(&path, lock, QUEUE_TABLES, 1)?);
+        let failed = |error: StoreError| OpenError::Database(format!("dispatcher.db: {error}"));
         expire_leases(&database).await.map_err(failed)?;
         let log = SqliteEventLog::open(Arc::clone(&database), &options).await.map_err(failed)?;
         let stash = SqliteStash::new(Arc::clone(&database), log.incarnation(), Arc::clone(&options.clock));
+        let queues = SqliteQueues::open(Arc::clone(&queue_database), Arc::clone(&options.clock)).await;
+        let queues = queues.map_err(|error| OpenError::Database(format!("queues.db: {error}")))?;
         Ok(Self {
             log: Arc::new(log),
             stash: Arc::new(stash),
             configs: Arc::new(SqliteClientConfigs::new(Arc::clone(&database))),
             states: Arc::new(SqliteClientStates::new(Arc::clone(&database))),
             locks: Arc::new(SqliteLocks::new(Arc::clone(&database))),
+            events: Arc::new(SqliteOperationalEvents::new(Arc::clone(&database))),
+            attempts: Arc::new(SqliteAttempts::new(Arc::clone(&database))),
+            queues: Arc::new(queues),
+            queue_database,
             database,
         })
     }
@@ -134,14 +161,30 @@ impl Embedded {
         Arc::clone(&self.locks) as _
     }
 
+    /// The operational events.
+    pub fn operational_events(&self) -> Arc<dyn OperationalEvents> {
+        Arc::clone(&self.events) as _
+    }
+
+    /// The attempts to deliver.
+    pub fn attempts(&self) -> Arc<dyn Attempts> {
+        Arc::clone(&self.attempts) as _
+    }
+
+    /// The queues.
+    pub fn queues(&self) -> Arc<dyn JobQueues> {
+        Arc::clone(&self.queues) as _
+    }
+
     /// How often the log was read from the file instead of from memory: after a restart, or by who fell behind.
     pub fn log_file_reads(&self) -> u64 {
         self.log.file_reads()
     }
 
-    /// Writes and reads a row: whether the file can be used right now.
+    /// Writes and reads a row, and has the queues' file open: whether the files can be used right now.
     pub fn health(&self) -> BoxFuture<'_, StoreResult<()>> {
         Box::pin(async {
+            self.queue_database.write(|_| Ok(())).await?;
             let asked = self
                 .database
                 .write(|connection| {
@@ -170,10 +213,11 @@ impl Embedded {
         Box::pin(self.log.remove_old(now_ms))
     }
 
-    /// Finishes what waits, wakes consumers with an error, closes the file and lets the folder go. Later calls of any
+    /// Finishes what waits, wakes consumers with an error, closes the files and lets the folder go. Later calls of any
     /// store are `Unavailable`.
     pub async fn close(&self) {
         self.log.close();
+        self.queue_database.close().await;
         self.database.close().await;
     }
 }

@@ -68,7 +68,9 @@ fn space(folder: &Path, findings: &mut Findings) {
 
 /// Files of an earlier run that belong to somebody else.
 fn files(folder: &Path, findings: &mut Findings) {
-    for name in ["dispatcher.db", "dispatcher.db-wal", "dispatcher.db-shm", "lock"] {
+    let sqlite = ["dispatcher.db", "queues.db"]
+        .map(|file| [file.to_owned(), format!("{file}-wal"), format!("{file}-shm")]);
+    for name in sqlite.iter().flatten().map(String::as_str).chain(["lock"]) {
         let path = folder.join(name);
         if !path.exists() {
             continue;

@@ -174,6 +174,41 @@ diesel::table! {
     }
 }
 
+diesel::table! {
+    operational_events (id) {
+        id -> BigInt,
+        fingerprint -> Binary,
+        at_ms -> BigInt,
+        happening -> Text,
+        client -> Nullable<Text>,
+        reason -> Text,
+        details -> Text,
+    }
+}
+
+diesel::table! {
+    operational_event_readers (name) {
+        name -> Text,
+        last_id -> BigInt,
+    }
+}
+
+diesel::table! {
+    attempts (id) {
+        id -> BigInt,
+        client -> Text,
+        event_id -> Text,
+        document -> Binary,
+        at_ms -> BigInt,
+        attempt -> BigInt,
+        delivered -> Bool,
+        status -> Nullable<Integer>,
+        reason -> Text,
+        latency_ms -> BigInt,
+        answer -> Text,
+    }
+}
+
 diesel::joinable!(transfers -> transfer_bodies (body_id));
 diesel::allow_tables_to_appear_in_same_query!(transfers, transfer_bodies);
 diesel::allow_tables_to_appear_in_same_query!(stash, partitions);

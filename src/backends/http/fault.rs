@@ -6,6 +6,7 @@ use actix_web::error::ParseError;
 use awc::error::{ConnectError, SendRequestError};
 
 use super::connector::ConnectFault;
+use super::permitted::NotStarted;
 use crate::domain::delivery::NoAnswer;
 use crate::ports::webhook_sender::SendError;
 
@@ -18,9 +19,10 @@ pub(super) fn send_error(reason: NoAnswer, detail: impl ToString) -> SendError {
     SendError { reason, detail: detail.to_string().chars().take(DETAIL_CHARS).collect() }
 }
 
-/// Reads awc's error.
-pub(super) fn from_awc(error: SendRequestError) -> SendError {
-    match error {
+/// Reads awc's error. `None`: the request was not allowed to start.
+pub(super) fn from_awc(error: SendRequestError) -> Option<SendError> {
+    Some(match error {
+        SendRequestError::Body(error) if error.is::<NotStarted>() => return None,
         SendRequestError::Connect(error) => from_connect(error),
         SendRequestError::Send(error) => from_open_connection(&error),
         SendRequestError::Response(ParseError::Io(error)) => from_open_connection(&error),
@@ -28,7 +30,7 @@ pub(super) fn from_awc(error: SendRequestError) -> SendError {
         SendRequestError::Timeout => send_error(NoAnswer::Timeout, "no answer in time"),
         // The rest cannot come of a request of ours: no HTTP/2, no tunnel, a URL and headers that were checked.
         _ => send_error(NoAnswer::Connect, "the request cannot be sent"),
-    }
+    })
 }
 
 fn from_connect(error: ConnectError) -> SendError {

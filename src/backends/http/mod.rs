@@ -7,6 +7,7 @@ mod answer;
 mod connector;
 pub mod egress;
 mod fault;
+mod permitted;
 mod sender;
 #[cfg(test)]
 mod tests;

@@ -16,10 +16,11 @@ use super::answer;
 use super::connector::TcpGuard;
 use super::egress::EgressRule;
 use super::fault::{from_awc, send_error};
+use super::permitted::PermittedBody;
 use super::tls::{RootsError, client_config};
 use crate::domain::delivery::{Answer, NoAnswer, WebhookRequest};
 use crate::ports::LocalBoxFuture;
-use crate::ports::webhook_sender::{SendError, SendLimits, WebhookSender, WebhookSenders};
+use crate::ports::webhook_sender::{MayStart, SendError, SendLimits, WebhookSender, WebhookSenders};
 
 /// Our connector watches its own deadline and says what was late; awc's clock only has to run behind it.
 const BEHIND: Duration = Duration::from_secs(1);
@@ -96,17 +97,26 @@ struct HttpSender {
 }
 
 impl WebhookSender for HttpSender {
-    fn send(&self, request: WebhookRequest) -> LocalBoxFuture<'static, Result<Answer, SendError>> {
+    fn send(
+        &self,
+        request: WebhookRequest,
+        may_start: MayStart,
+    ) -> LocalBoxFuture<'static, Option<Result<Answer, SendError>>> {
         let pooled = self.pooled.clone();
         let clients = self.clients.clone();
         Box::pin(async move {
-            let attempt = Attempt::new(request, clients.limits.answer_bytes)?;
+            let attempt = match Attempt::new(request, may_start, clients.limits.answer_bytes) {
+                Ok(attempt) => attempt,
+                Err(error) => return Some(Err(error)),
+            };
             match attempt.run(&pooled, Connection::Kept).await {
                 // A receiver that closes idle connections cannot tell us before we use one. awc does not say whether
                 // the connection had been used before, and its pool cannot be made to open a new one: a client with
                 // an empty pool can.
-                Err(error) if error.reason == NoAnswer::Closed => {
-                    attempt.run(&clients.open(), Connection::UsedOnce).await
+                Some(Err(error)) if error.reason == NoAnswer::Closed => {
+                    // A second try that may not start leaves what became of the first.
+                    let second = attempt.run(&clients.open(), Connection::UsedOnce).await;
+                    second.or(Some(Err(error)))
                 }
                 outcome => outcome,
             }
@@ -128,6 +138,7 @@ struct Attempt {
     uri: Uri,
     headers: HeaderMap,
     body: Bytes,
+    may_start: MayStart,
     timeout: Duration,
     deadline: Instant,
     answer_bytes: usize,
@@ -135,7 +146,7 @@ struct Attempt {
 
 impl Attempt {
     /// The time runs from here, through a second try too.
-    fn new(request: WebhookRequest, answer_bytes: usize) -> Result<Self, SendError> {
+    fn new(request: WebhookRequest, may_start: MayStart, answer_bytes: usize) -> Result<Self, SendError> {
         let unsendable = |what: &str| send_error(NoAnswer::Connect, format!("{what} cannot be sent"));
         let url = &request.url;
         let Some(host) = url.host_str() else { return Err(unsendable("a URL without a host")) };
@@ -156,19 +167,28 @@ impl Attempt {
             headers.append(name, value);
         }
         let deadline = Instant::now() + request.timeout;
-        Ok(Self { uri, headers, body: request.body, timeout: request.timeout, deadline, answer_bytes })
+        let WebhookRequest { body, timeout, .. } = request;
+        Ok(Self { uri, headers, body, may_start, timeout, deadline, answer_bytes })
     }
 
-    async fn run(&self, client: &Client, connection: Connection) -> Result<Answer, SendError> {
+    /// `None`: it was not allowed to start.
+    async fn run(&self, client: &Client, connection: Connection) -> Option<Result<Answer, SendError>> {
+        // No connection is opened for what cannot go out.
+        if !(self.may_start)() {
+            return None;
+        }
         let mut request = client.request(Method::POST, self.uri.clone()).no_decompress();
         *request.headers_mut() = self.headers.clone();
         if connection == Connection::UsedOnce {
             request = request.force_close();
         }
-        match timeout_at(self.deadline, request.send_body(self.body.clone())).await {
-            Ok(Ok(response)) => answer::read(response, self.answer_bytes, self.deadline).await,
-            Ok(Err(error)) => Err(from_awc(error)),
-            Err(_) => Err(send_error(NoAnswer::Timeout, format!("no answer within {:?}", self.timeout))),
+        let body = PermittedBody::new(self.body.clone(), self.may_start.clone());
+        match timeout_at(self.deadline, request.send_body(body)).await {
+            Ok(Ok(response)) => Some(answer::read(response, self.answer_bytes, self.deadline).await),
+            Ok(Err(error)) => from_awc(error).map(Err),
+            Err(_) => {
+                Some(Err(send_error(NoAnswer::Timeout, format!("no answer within {:?}", self.timeout))))
+            }
         }
     }
 }

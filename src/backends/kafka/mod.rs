@@ -5,6 +5,7 @@
 //! | `<prefix>.<db>.<collection>` | Debezium; `append` (`POST /v1/events`) | `source` |
 //! | the transfer topic | `ingest`, in one transaction with the source offsets (`producer`) | `transfers` |
 //! | the dead topic | the same transaction, and `keep_dead` | `dead` |
+//! | the events topic | `operational_events`, made with the first event | others |
 //!
 //! Everything of librdkafka that blocks runs on threads of ours, never on one of the async runtime.
 
@@ -17,6 +18,7 @@ mod ingest;
 mod member;
 mod offsets;
 mod open;
+mod operational_events;
 mod options;
 mod probe;
 mod producer;
@@ -39,8 +41,10 @@ use tokio_util::sync::CancellationToken;
 use self::append::Appender;
 pub use self::errors::OpenError;
 use self::gaps::Gaps;
+pub use self::gaps::TellOperator;
 use self::ingest::Destinations;
 use self::member::Member;
+use self::operational_events::KafkaEventTopic;
 pub use self::options::{KafkaOptions, Start, owned_option};
 pub use self::probe::probe;
 use self::producer::Transactions;
@@ -53,6 +57,7 @@ use crate::ports::event_log::{
     BatchLimits, DeadLetter, EventLog, NewRecord, SourceConsumer, TransferConsumer,
 };
 use crate::ports::log_registry::LogRegistry;
+use crate::ports::operational_events::EventTopic;
 use crate::ports::{BoxFuture, StoreResult};
 
 /// What librdkafka may fetch ahead for the source stream, and for all partitions of the transfer log together.
@@ -105,6 +110,15 @@ impl KafkaEventLog {
         if tokio::time::timeout(LONGEST, self.members.closed()).await.is_err() {
             log::warn!("kafka groups were not left in time");
         }
+    }
+
+    /// The topic of the operational events.
+    ///
+    /// # Errors
+    ///
+    /// The system gives no thread.
+    pub fn operational_events(&self) -> StoreResult<Arc<dyn EventTopic>> {
+        Ok(Arc::new(KafkaEventTopic::new(&self.options, self.admin.clone(), self.watch.clone())?))
     }
 
     fn member(&self) -> Member {

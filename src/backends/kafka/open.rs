@@ -11,11 +11,12 @@ use tokio_util::sync::CancellationToken;
 use super::KafkaEventLog;
 use super::append::Appender;
 use super::errors::{OpenError, open_error};
-use super::gaps::Gaps;
+use super::gaps::{Gaps, TellOperator};
 use super::ingest::Destinations;
 use super::member::Member;
 use super::offsets::{self, Partition, Point};
 use super::options::{KafkaOptions, MAX_RECORD_BYTES, REQUEST_TIMEOUT, owned_option};
+use super::probe::reachable;
 use super::producer::Transactions;
 use super::topics::{Found, OurTopic, check, ensure};
 use super::watch::Watch;
@@ -26,7 +27,8 @@ use crate::ports::clock::Clock;
 use crate::ports::log_registry::{KnownLog, LogRegistry};
 
 impl KafkaEventLog {
-    /// Opens the log; makes its topics when they are missing. The brokers are waited for some seconds.
+    /// Opens the log; makes its topics when they are missing. The brokers are waited for some seconds. `tell` hears of records that are
+    /// gone before they were read.
     ///
     /// # Errors
     ///
@@ -36,12 +38,16 @@ impl KafkaEventLog {
         registry: Arc<dyn LogRegistry>,
         clock: Arc<dyn Clock>,
         metrics: &Metrics,
+        tell: TellOperator,
     ) -> Result<Self, OpenError> {
         check_names(&options)?;
         let watch = Watch::default();
         let admin: Arc<AdminClient<Watch>> =
             Arc::new(options.reader().create_with_context(watch.clone()).map_err(open_error)?);
         let worker = Arc::new(Worker::start("kafka-ask")?);
+        if let Err(why) = reachable(&options).await {
+            return Err(OpenError::Unavailable(why));
+        }
         let known = registry.find(&options.transfer_topic).await?;
         let partitions = known.as_ref().map_or(options.partitions.max(1), |known| known.partitions);
         let topic = OurTopic {
@@ -74,10 +80,10 @@ impl KafkaEventLog {
             appender: Appender::new(Arc::clone(&admin), options.sources(), transactions)?,
             options,
             registry,
+            gaps: Gaps::new(metrics.gaps.clone(), tell, Arc::clone(&clock)),
             clock,
             admin,
             watch,
-            gaps: Gaps::new(metrics.gaps.clone()),
             worker,
             new_groups: Mutex::new(HashSet::new()),
             members: watch::Sender::new(()),
@@ -90,7 +96,7 @@ fn check_names(options: &KafkaOptions) -> Result<(), OpenError> {
     if let Some(name) = options.options.keys().find(|name| owned_option(name)) {
         return Err(OpenError::Option(format!("{name}: the service sets it itself")));
     }
-    for topic in [&options.transfer_topic, &options.dead_topic] {
+    for topic in [&options.transfer_topic, &options.dead_topic, &options.events_topic] {
         if options.sources().contains(topic) {
             let (topic, sources) = (topic.clone(), options.sources().to_string());
             return Err(OpenError::SourceTopic { topic, sources });

@@ -85,6 +85,8 @@ pub struct KafkaOptions {
     pub transfer_topic: String,
     /// Where dead letters are kept.
     pub dead_topic: String,
+    /// Where operational events are copied to.
+    pub events_topic: String,
     /// For groups that were never seen before.
     pub start: Start,
     /// Partitions of the transfer topic, when it is created.

@@ -13,34 +13,40 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 use rdkafka::metadata::{Metadata, MetadataTopic};
 use rdkafka::{ClientConfig, ClientContext};
 
-use super::options::{KafkaOptions, MAX_RECORD_BYTES};
+use super::options::{KafkaOptions, MAX_RECORD_BYTES, REQUEST_TIMEOUT};
 use super::sources::SourceTopics;
 use super::watch::Watch;
 use crate::ports::findings::Findings;
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);
 
+/// It is a list.
 const DEAD_PARTITIONS: u32 = 1;
 
 /// Transfers that nobody reads for so long would be gone: an outage of a weekend is to be outlived.
 const LEAST_RETENTION: Duration = Duration::from_secs(3 * 24 * 3600);
 
-/// Looks whether the brokers can hold the log, and whether the members of these groups may join.
-pub async fn probe(options: &KafkaOptions, groups: &[&str], findings: &mut Findings) {
+/// Looks whether the brokers can hold the log, and whether the members of these groups may join. Returns the partitions of the
+/// transfer topic; `None`: it is not there, or was not seen.
+pub async fn probe(options: &KafkaOptions, groups: &[&str], findings: &mut Findings) -> Option<u32> {
     let admin = match options.reader().create_with_context::<_, AdminClient<Watch>>(Watch::default()) {
         Ok(admin) => Arc::new(admin),
         Err(KafkaError::ClientConfig(_, _, name, _)) => {
             let advice = format!("correct or remove {name} in [kafka.options] and DISPATCHER_KAFKA__*");
-            return findings.fault("settings", format!("librdkafka does not take {name}"), advice);
+            findings.fault("settings", format!("librdkafka does not take {name}"), advice);
+            return None;
         }
-        Err(err) => return findings.fault("settings", err.to_string(), "see [kafka.options]"),
+        Err(err) => {
+            findings.fault("settings", err.to_string(), "see [kafka.options]");
+            return None;
+        }
     };
-    let reader = options.reader();
-    let metadata = match blocking(move || ask(&reader)).await {
+    let metadata = match metadata(options, ANSWER_WITHIN).await {
         Ok(metadata) => metadata,
         Err(err) => {
             let advice = "start them, or set KAFKA_BROKERS; TLS and SASL are set by DISPATCHER_KAFKA__SECURITY_PROTOCOL and the like";
-            return findings.fault("connection", err, advice);
+            findings.fault("connection", err, advice);
+            return None;
         }
     };
     let brokers = metadata.brokers().len();
@@ -50,12 +56,15 @@ pub async fn probe(options: &KafkaOptions, groups: &[&str], findings: &mut Findi
         ("transfer topic", &options.transfer_topic, options.partitions),
         ("dead topic", &options.dead_topic, DEAD_PARTITIONS),
     ];
+    let there = |name: &str| {
+        let mut topics = metadata.topics().iter();
+        topics.find(|topic| topic.name() == name && !topic.partitions().is_empty())
+    };
     for (check, name, partitions) in ours {
-        match metadata.topics().iter().find(|topic| topic.name() == name && !topic.partitions().is_empty()) {
+        match there(name) {
             Some(topic) => {
                 let set = describe(&admin, topic.name()).await;
                 judge(check, &Topic::read(topic, set.as_ref().ok(), brokers), findings);
-                count(check, topic.partitions().len(), partitions, findings);
                 if let Err(err) = set {
                     findings.warning(
                         check,
@@ -67,9 +76,29 @@ pub async fn probe(options: &KafkaOptions, groups: &[&str], findings: &mut Findi
             None => creation(&admin, check, name, partitions, brokers, findings).await,
         }
     }
+    if let Some(dead) =
+        there(&options.dead_topic).filter(|dead| dead.partitions().len() != DEAD_PARTITIONS as usize)
+    {
+        let found = format!("partitions: {}, not {DEAD_PARTITIONS}", dead.partitions().len());
+        findings.fault("dead topic", found, "name another topic: DISPATCHER_DEAD_TOPIC");
+    }
     for group in groups {
         membership(&admin, group, findings).await;
     }
+    there(&options.transfer_topic).and_then(|topic| u32::try_from(topic.partitions().len()).ok())
+}
+
+/// Whether the brokers let us in, within this time.
+///
+/// # Errors
+/// Why not, in their words: `SASL authentication error: Authentication failed`.
+pub(super) async fn reachable(options: &KafkaOptions) -> Result<(), String> {
+    metadata(options, REQUEST_TIMEOUT).await.map(drop)
+}
+
+async fn metadata(options: &KafkaOptions, within: Duration) -> Result<Metadata, String> {
+    let reader = options.reader();
+    blocking(move || ask(&reader, within)).await
 }
 
 /// Keeps the first thing that a client says of its brokers: the cause. What follows says that none is left.
@@ -89,11 +118,11 @@ impl ClientContext for Heard {
 impl ConsumerContext for Heard {}
 
 /// Asks for all topics. Blocks. Only a consumer hears why it has no connection.
-fn ask(config: &ClientConfig) -> Result<Metadata, String> {
+fn ask(config: &ClientConfig, within: Duration) -> Result<Metadata, String> {
     let heard = Heard::default();
     let consumer: BaseConsumer<Heard> =
         config.create_with_context(heard.clone()).map_err(|err| err.to_string())?;
-    consumer.fetch_metadata(None, ANSWER_WITHIN).map_err(|err| {
+    consumer.fetch_metadata(None, within).map_err(|err| {
         // An error is handed out by a poll.
         while heard.0.get().is_none() && consumer.poll(Duration::from_millis(100)).is_some() {}
         heard.0.get().cloned().unwrap_or_else(|| err.to_string())
@@ -235,20 +264,6 @@ async fn creation(
             let advice = "allow Create on it, or make it by hand: docs/cluster.md has its settings";
             findings.fault(check, format!("is missing, and would not be made: {why}"), advice);
         }
-    }
-}
-
-/// How many partitions the transfer topic has is remembered when it is first used; the dead topic has one, for it is a list.
-fn count(check: &'static str, found: usize, expected: u32, findings: &mut Findings) {
-    if found == expected as usize {
-        return;
-    }
-    let said = format!("partitions: {found}, not {expected}");
-    if expected == DEAD_PARTITIONS {
-        findings.fault(check, said, "name another topic: DISPATCHER_DEAD_TOPIC");
-    } else {
-        let advice = "set transfer.partitions to what it has. Never change what it has: clients would lose their order";
-        findings.warning(check, said, advice);
     }
 }
 

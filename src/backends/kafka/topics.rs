@@ -19,6 +19,9 @@ use crate::ports::{StoreError, StoreResult};
 /// Dead letters are kept as long as dead rows of the stash.
 const DEAD_RETENTION: Duration = Duration::from_secs(100 * 24 * 3600);
 
+/// Operational events are few, and small.
+const EVENTS_RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
+
 /// What a topic has when nobody set it otherwise.
 const DEFAULT_MAX_MESSAGE_BYTES: usize = 1_048_588;
 
@@ -66,6 +69,10 @@ pub(super) struct OurTopic<'a> {
 impl<'a> OurTopic<'a> {
     pub(super) fn dead_letters(name: &'a str) -> Self {
         Self { name, partitions: 1, retention: DEAD_RETENTION }
+    }
+
+    pub(super) fn operational_events(name: &'a str) -> Self {
+        Self { name, partitions: 1, retention: EVENTS_RETENTION }
     }
 }
 

@@ -110,7 +110,8 @@ fn meaning(err: &Error) -> StoreError {
         ErrorKind::Write(WriteFailure::WriteError(err)) => format!("{} (code {})", err.message, err.code),
         ErrorKind::Command(err) => format!("{} (code {})", err.message, err.code),
         ErrorKind::Bson(_) => "the value cannot be stored as BSON".to_owned(),
-        _ => err.to_string(),
+        // Without labels, sources and what else the driver keeps with it.
+        kind => kind.to_string(),
     };
     let text: String = text.chars().take(MAX_ERROR_CHARS).collect();
     let text = format!("mongodb: {text}");

@@ -1,8 +1,9 @@
-//! The stash, the states of clients, leases and what is remembered of logs, in PostgreSQL.
+//! The stash, the states of clients, leases, operational events, attempts, and what is remembered of logs, in PostgreSQL.
 //!
 //! Everything stands in one schema of the database, `<prefix>dispatcher`. `database` runs all work; the other files implement
 //! one port each.
 
+mod attempts;
 mod client_states;
 mod connect;
 mod database;
@@ -10,6 +11,7 @@ mod errors;
 mod locks;
 mod log_registry;
 mod migrations;
+mod operational_events;
 mod options;
 mod probe;
 mod schema;
@@ -22,19 +24,23 @@ use diesel::sql_types::{BigInt, Bool, Text};
 use diesel_async::RunQueryDsl as _;
 use tokio::runtime::Handle;
 
+use self::attempts::PgAttempts;
 use self::client_states::PgClientStates;
 use self::connect::Connector;
 use self::database::Database;
 use self::locks::PgLocks;
 use self::log_registry::PgLogRegistry;
+use self::operational_events::PgOperationalEvents;
 pub use self::options::{OpenError, PostgresOptions, TlsMode};
 pub use self::probe::probe;
 use self::stash::PgStash;
 use crate::domain::config::ClientId;
+use crate::ports::attempts::Attempts;
 use crate::ports::client_states::ClientStates;
 use crate::ports::clock::{Clock as _, SystemClock};
 use crate::ports::locks::Locks;
 use crate::ports::log_registry::LogRegistry;
+use crate::ports::operational_events::OperationalEvents;
 use crate::ports::stash::Stash;
 use crate::ports::{StoreError, StoreResult};
 
@@ -45,6 +51,8 @@ pub struct Postgres {
     states: Arc<PgClientStates>,
     locks: Arc<PgLocks>,
     registry: Arc<PgLogRegistry>,
+    events: Arc<PgOperationalEvents>,
+    attempts: Arc<PgAttempts>,
 }
 
 /// What PostgreSQL says of itself.
@@ -81,6 +89,8 @@ impl Postgres {
             states: Arc::new(PgClientStates::new(Arc::clone(&database))),
             locks: Arc::new(PgLocks::new(Arc::clone(&database))),
             registry: Arc::new(PgLogRegistry::new(Arc::clone(&database))),
+            events: Arc::new(PgOperationalEvents::new(Arc::clone(&database))),
+            attempts: Arc::new(PgAttempts::new(Arc::clone(&database))),
             database,
         }))
     }
@@ -111,6 +121,16 @@ impl Postgres {
     /// What is remembered of logs.
     pub fn registry(&self) -> Arc<dyn LogRegistry> {
         Arc::clone(&self.registry) as _
+    }
+
+    /// The operational events.
+    pub fn operational_events(&self) -> Arc<dyn OperationalEvents> {
+        Arc::clone(&self.events) as _
+    }
+
+    /// The attempts to deliver.
+    pub fn attempts(&self) -> Arc<dyn Attempts> {
+        Arc::clone(&self.attempts) as _
     }
 
     /// Whether it can be used right now, and how its clock goes.

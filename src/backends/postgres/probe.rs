@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use diesel::sql_types::{BigInt, Bool, Integer, Text};
-use diesel::{QueryResult, QueryableByName};
+use diesel::{OptionalExtension as _, QueryResult, QueryableByName};
 use diesel_async::{AsyncPgConnection, RunQueryDsl as _};
 
 use super::connect::Connector;
@@ -52,13 +52,23 @@ const SERVER: &str = "
         EXISTS (SELECT FROM pg_tables WHERE schemaname = $1 AND tablename = '__diesel_schema_migrations') AS has_migrations";
 
 #[derive(QueryableByName)]
+struct Remembered {
+    #[diesel(sql_type = BigInt)]
+    partitions: i64,
+}
+
+const REMEMBERED: &str =
+    "SELECT partitions FROM transfer_logs WHERE name = $1 ORDER BY incarnation DESC LIMIT 1";
+
+#[derive(QueryableByName)]
 struct Applied {
     #[diesel(sql_type = Text)]
     version: String,
 }
 
-/// Looks whether the server can hold the tables.
-pub async fn probe(options: &PostgresOptions, findings: &mut Findings) {
+/// Looks whether the server can hold the tables. Returns the partitions that are remembered of the transfer log of this name;
+/// `None`: it was never used, or that was not seen.
+pub async fn probe(options: &PostgresOptions, transfer_log: &str, findings: &mut Findings) -> Option<u32> {
     let options = PostgresOptions { connect_timeout: ANSWER_WITHIN, ..options.clone() };
     let connected = match Connector::new(&options) {
         Ok(connector) => {
@@ -77,16 +87,23 @@ pub async fn probe(options: &PostgresOptions, findings: &mut Findings) {
                 }
                 _ => "start it, or set POSTGRES_HOST and POSTGRES_PORT, or POSTGRES_URL; name the primary",
             };
-            return findings.fault("connection", err.to_string(), advice);
+            findings.fault("connection", err.to_string(), advice);
+            return None;
         }
     };
     findings.ok("connection", "answers, and takes writes");
-    if let Err(err) = look(&mut connection, &schema, findings).await {
+    look(&mut connection, &schema, transfer_log, findings).await.unwrap_or_else(|err| {
         findings.fault("queries", err.to_string(), "let the role of the service own the schema");
-    }
+        None
+    })
 }
 
-async fn look(connection: &mut AsyncPgConnection, schema: &str, findings: &mut Findings) -> QueryResult<()> {
+async fn look(
+    connection: &mut AsyncPgConnection,
+    schema: &str,
+    transfer_log: &str,
+    findings: &mut Findings,
+) -> QueryResult<Option<u32>> {
     let before = SystemClock.now_ms();
     let server: Server = diesel::sql_query(SERVER).bind::<Text, _>(schema).get_result(connection).await?;
     findings.clock(server.now_ms, before, SystemClock.now_ms());
@@ -98,9 +115,17 @@ async fn look(connection: &mut AsyncPgConnection, schema: &str, findings: &mut F
     } else {
         Vec::new()
     };
-    let applied = applied.into_iter().map(|row| row.version).collect();
+    let applied: BTreeSet<String> = applied.into_iter().map(|row| row.version).collect();
     tables(&applied, &migrations::versions(), findings);
-    Ok(())
+    if applied.is_empty() {
+        return Ok(None);
+    }
+    let remembered: Option<Remembered> = diesel::sql_query(REMEMBERED)
+        .bind::<Text, _>(transfer_log)
+        .get_result(connection)
+        .await
+        .optional()?;
+    Ok(remembered.and_then(|log| log.partitions.try_into().ok()))
 }
 
 fn judge(server: &Server, schema: &str, findings: &mut Findings) {

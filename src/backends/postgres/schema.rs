@@ -50,3 +50,45 @@ diesel::table! {
         seen_at_ms -> BigInt,
     }
 }
+
+diesel::table! {
+    operational_events (id) {
+        id -> BigInt,
+        fingerprint -> Binary,
+        at_ms -> BigInt,
+        happening -> Text,
+        client -> Nullable<Binary>,
+        reason -> Binary,
+        details -> Text,
+    }
+}
+
+diesel::table! {
+    operational_event_numbers (id) {
+        id -> Integer,
+        last -> BigInt,
+    }
+}
+
+diesel::table! {
+    operational_event_readers (name) {
+        name -> Text,
+        last_id -> BigInt,
+    }
+}
+
+diesel::table! {
+    attempts (id) {
+        id -> BigInt,
+        client -> Binary,
+        event_id -> Binary,
+        document -> Binary,
+        at_ms -> BigInt,
+        attempt -> BigInt,
+        delivered -> Bool,
+        status -> Nullable<Integer>,
+        reason -> Binary,
+        latency_ms -> BigInt,
+        answer -> Binary,
+    }
+}

@@ -8,6 +8,7 @@
 //! | `<p>:dsp:config-ids` | hash: `_id` of a config document to its client | copy of MongoDB | 7 d | who reads configs | who hears of a deleted document that it has never seen | that client's config is read again within 60 s; written again as often |
 //! | `<p>:dsp:state:<client>` | text: JSON of its state | copy of PostgreSQL | 30 d | the owner of the client | boards of others | unknown until the client's next change of state |
 //! | `<p>:dsp:failing:<client>` | text: epoch ms of the first failure since the last success; deleted by a success | copy of PostgreSQL | 30 d | the owner of the client | other programs of the platform | as above |
+//! | `<p>:dsp:role:<role>` | text: `1` | says that a replica has this role | 15 s | each replica, every 5 s | `/status` | nobody seems to have it for 5 s |
 //! | `<p>:dsp:notices` | channel: JSON `{"config": "<client>"}` | a kick | | who changes a config, or reads of a change | all replicas | all configs are read again after each connect, and every 60 s |
 //!
 //! Redis never blocks the flow. While it is away, what reads from it falls through to the truth at once, and what writes
@@ -17,6 +18,7 @@ mod config_copies;
 mod link;
 mod notices;
 mod probe;
+mod roles;
 mod state_copies;
 
 use std::sync::Arc;
@@ -173,6 +175,10 @@ impl Keys {
 
     fn config_ids(&self) -> String {
         format!("{}:dsp:config-ids", self.prefix)
+    }
+
+    fn role(&self, role: &str) -> String {
+        format!("{}:dsp:role:{role}", self.prefix)
     }
 
     fn state(&self, client: &ClientId) -> Option<String> {

@@ -1,11 +1,13 @@
 //! The four stores of cluster mode, asked side by side.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::{LocalBoxFuture, join_all};
 use tokio::time::timeout;
 
+use super::partitions;
 use crate::backends::kafka::probe as ask_kafka;
 use crate::backends::mongo::probe as ask_mongo;
 use crate::backends::postgres::probe as ask_postgres;
@@ -22,14 +24,24 @@ pub(super) async fn look(settings: &Settings) -> Result<Vec<Finding>, SettingsEr
     let redis = settings.redis_options();
     let mongo = settings.mongo_options();
     let postgres = settings.postgres_options()?;
+    let (in_topic, remembered) = (Cell::new(None), Cell::new(None));
     let asked: [LocalBoxFuture<'_, Vec<Finding>>; 4] = [
-        bounded(LIMIT, "kafka", async |findings| ask_kafka(&kafka, &[source, &transfers], findings).await)
-            .boxed_local(),
+        bounded(LIMIT, "kafka", async |findings| {
+            in_topic.set(ask_kafka(&kafka, &[source, &transfers], findings).await);
+        })
+        .boxed_local(),
         bounded(LIMIT, "redis", async |findings| ask_redis(&redis, findings).await).boxed_local(),
         bounded(LIMIT, "mongo", async |findings| ask_mongo(&mongo, findings).await).boxed_local(),
-        bounded(LIMIT, "postgres", async |findings| ask_postgres(&postgres, findings).await).boxed_local(),
+        bounded(LIMIT, "postgres", async |findings| {
+            remembered.set(ask_postgres(&postgres, &kafka.transfer_topic, findings).await);
+        })
+        .boxed_local(),
     ];
-    Ok(join_all(asked).await.concat())
+    let mut findings = join_all(asked).await.concat();
+    let mut log = Findings::of("transfer log");
+    partitions::judge(kafka.partitions, in_topic.get(), remembered.get(), &mut log);
+    findings.extend(log.into_list());
+    Ok(findings)
 }
 
 /// Asks one dependency. What it said before it fell silent is kept.

@@ -56,7 +56,7 @@ pub(super) async fn run(options: DemoOptions) -> anyhow::Result<()> {
         ]
         .map(|(name, value)| (name.to_owned(), value)),
     );
-    let settings = Settings::load(&Sources { file: None, environment })?;
+    let settings = Settings::load(&Sources { environment, ..Sources::default() })?;
     let service = Service::start(settings).await?;
     let receivers = Receivers::start()?;
     let api = Api::local(service.address());

@@ -6,7 +6,8 @@ use super::WebhookRequest;
 use crate::domain::config::{DeliverySettings, SigningKey};
 use crate::domain::transfer::Transfer;
 
-const USER_AGENT: &str = concat!("dispatcher/", env!("CARGO_PKG_VERSION"));
+/// How we name ourselves to receivers.
+pub const USER_AGENT: &str = concat!("dispatcher/", env!("CARGO_PKG_VERSION"));
 
 /// Makes the request of one attempt at a transfer. Attempts differ in timestamp, signature and span only.
 /// `span_id` names the attempt in its trace: eight random bytes.

@@ -3,21 +3,26 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
 
+use crate::domain::attempt::Attempt;
 use crate::domain::client_state::ClientState;
 use crate::domain::config::{ClientConfig, ClientId, Status, read_value};
 use crate::domain::dead_row::{DeadRow, DeadRowQuery};
+use crate::domain::operational_event::{NumberedEvent, OperationalEvent};
 use crate::domain::stash::{Backlog, Claim, StashCheck, StashRow};
 use crate::domain::transfer::{DocumentHash, EventId, NewTransfer, Sequence, SourcePosition};
+use crate::ports::attempts::Attempts;
 use crate::ports::client_configs::{ClientConfigs, ConfigHint, Put, StoredConfig};
 use crate::ports::client_states::ClientStates;
 use crate::ports::clock::Clock;
 use crate::ports::event_log::{
     BatchLimits, DeadLetter, EventLog, NewRecord, SourceConsumer, TransferConsumer,
 };
+use crate::ports::operational_events::{EventPage, OperationalEvents};
 use crate::ports::stash::{DrainLease, Ownership, Stash, StashBatch};
 use crate::ports::{StoreError, StoreResult};
 
@@ -196,6 +201,10 @@ impl Stash for FakeStash {
         refuse()
     }
 
+    fn purge(&self, _: Duration, _: usize) -> BoxFuture<'_, StoreResult<u64>> {
+        refuse()
+    }
+
     fn dead_rows(&self, _: DeadRowQuery) -> BoxFuture<'_, StoreResult<Vec<DeadRow>>> {
         refuse()
     }
@@ -234,6 +243,71 @@ impl ClientStates for FakeStates {
     }
 
     fn put<'a>(&'a self, _: &'a ClientId, _: ClientState) -> BoxFuture<'a, StoreResult<()>> {
+        refuse()
+    }
+}
+
+/// What was asked for, and what is answered whatever is asked.
+#[derive(Default)]
+pub(super) struct FakeEvents {
+    pub(super) asked: Mutex<Vec<EventPage>>,
+    pub(super) answer: Mutex<Vec<NumberedEvent>>,
+}
+
+impl OperationalEvents for FakeEvents {
+    fn append(&self, _: Vec<OperationalEvent>) -> BoxFuture<'_, StoreResult<()>> {
+        refuse()
+    }
+
+    fn list(&self, page: EventPage) -> BoxFuture<'_, StoreResult<Vec<NumberedEvent>>> {
+        self.asked.lock().unwrap().push(page);
+        done(self.answer.lock().unwrap().clone())
+    }
+
+    fn purge(&self, _: i64, _: u64) -> BoxFuture<'_, StoreResult<u64>> {
+        refuse()
+    }
+
+    fn reader<'a>(&'a self, _: &'a str) -> BoxFuture<'a, StoreResult<i64>> {
+        refuse()
+    }
+
+    fn has_read<'a>(&'a self, _: &'a str, _: i64) -> BoxFuture<'a, StoreResult<()>> {
+        refuse()
+    }
+}
+
+/// Attempts by number, the newest first.
+#[derive(Default)]
+pub(super) struct FakeAttempts(pub(super) Mutex<Vec<(i64, Attempt)>>);
+
+impl FakeAttempts {
+    /// Deliveries are recent, for this purpose.
+    pub(super) fn recent(&self, client: &ClientId) -> Vec<Attempt> {
+        let attempts = self.0.lock().unwrap();
+        let recent = attempts.iter().filter(|(_, attempt)| attempt.delivered && attempt.client == *client);
+        recent.map(|(_, attempt)| attempt.clone()).collect()
+    }
+}
+
+impl Attempts for FakeAttempts {
+    fn append(&self, _: Vec<Attempt>, _: u32) -> BoxFuture<'_, StoreResult<()>> {
+        refuse()
+    }
+
+    fn list<'a>(
+        &'a self,
+        client: &'a ClientId,
+        before: Option<i64>,
+        limit: usize,
+    ) -> BoxFuture<'a, StoreResult<Vec<(i64, Attempt)>>> {
+        let attempts = self.0.lock().unwrap();
+        let below = |id: i64| before.is_none_or(|before| id < before);
+        let found = attempts.iter().filter(|(id, attempt)| below(*id) && attempt.client == *client);
+        done(found.take(limit).cloned().collect())
+    }
+
+    fn purge(&self, _: i64) -> BoxFuture<'_, StoreResult<u64>> {
         refuse()
     }
 }

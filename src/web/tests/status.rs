@@ -18,6 +18,7 @@ async fn status_tells_every_actor_and_store_and_is_503_when_one_is_down() {
     assert_eq!(status["actors"], json!([{ "kind": "ingest", "state": "running" }]));
     assert_eq!(status["stores"], json!([{ "name": "sqlite", "healthy": true }]));
     assert_eq!(status["lag"]["source"], 7);
+    assert_eq!(status["roles"], json!({ "here": ["ingest", "web"], "nobody": ["heavy"] }));
 
     world.store_is_up.store(false, Ordering::Relaxed);
     let answer = world.get("/status").await;

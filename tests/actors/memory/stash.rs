@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use dispatcher::domain::config::ClientId;
 use dispatcher::domain::dead_row::{DeadRow, DeadRowQuery};
@@ -448,6 +449,11 @@ impl Stash for MemoryStash {
             };
             self.0.write(bury).await?
         })
+    }
+
+    /// No scenario is long enough for a row to be old.
+    fn purge(&self, _: Duration, _: usize) -> BoxFuture<'_, StoreResult<u64>> {
+        Box::pin(async { Ok(0) })
     }
 
     fn dead_rows(&self, _: DeadRowQuery) -> BoxFuture<'_, StoreResult<Vec<DeadRow>>> {

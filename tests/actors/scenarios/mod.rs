@@ -6,6 +6,7 @@ mod drain;
 mod endings;
 mod insurance;
 mod memory;
+mod records;
 mod orders;
 mod replicas;
 mod resting;

@@ -7,11 +7,12 @@ mod registry;
 mod topics;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use dispatcher::backends::kafka::{KafkaEventLog, KafkaOptions, OpenError, Start};
 use dispatcher::domain::change_event::SourceRecord;
+use dispatcher::domain::operational_event::OperationalEvent;
 use dispatcher::domain::transfer::Transfer;
 use dispatcher::metrics::Metrics;
 use dispatcher::ports::BoxFuture;
@@ -35,6 +36,8 @@ pub(crate) struct KafkaBackend {
     pub(crate) options: KafkaOptions,
     pub(crate) registry: Arc<Registry>,
     pub(crate) metrics: Metrics,
+    /// What the operator was told of.
+    pub(crate) told: Arc<Mutex<Vec<OperationalEvent>>>,
 }
 
 impl KafkaBackend {
@@ -51,13 +54,14 @@ impl KafkaBackend {
             options: BTreeMap::new(),
             transfer_topic: format!("{names}-transfer"),
             dead_topic: format!("{names}-dead"),
+            events_topic: format!("{names}-events"),
             source_prefix: names,
             start: Start::Earliest,
             partitions: 12,
             retention: Duration::from_secs(3600),
             session_timeout: Duration::from_secs(6),
         };
-        Self { options, registry: Arc::default(), metrics: Metrics::new() }
+        Self { options, registry: Arc::default(), metrics: Metrics::new(), told: Arc::default() }
     }
 
     /// Opens the log as one replica.
@@ -68,7 +72,9 @@ impl KafkaBackend {
     /// One that comes in by another way.
     pub(crate) async fn replica_at(&self, brokers: &str) -> Result<KafkaEventLog, OpenError> {
         let options = KafkaOptions { brokers: brokers.to_owned(), ..self.options.clone() };
-        KafkaEventLog::open(options, self.registry.clone(), Arc::new(SystemClock), &self.metrics).await
+        let told = self.told.clone();
+        let tell = Arc::new(move |event| told.lock().unwrap().push(event));
+        KafkaEventLog::open(options, self.registry.clone(), Arc::new(SystemClock), &self.metrics, tell).await
     }
 
     pub(super) fn topic(&self, collection: &str) -> String {

@@ -4,12 +4,13 @@ use std::time::{Duration, Instant};
 
 use dispatcher::backends::kafka::{KafkaOptions, OpenError, Start};
 use dispatcher::domain::config::Secret;
+use dispatcher::domain::operational_event::Happening;
 use dispatcher::domain::transfer::{NewTransfer, partition_of};
 use dispatcher::ports::StoreError;
 use dispatcher::ports::event_log::{BatchLimits, EventLog, IngestWork, NewRecord};
 use dispatcher::ports::log_registry::LogRegistry;
 use rdkafka::TopicPartitionList;
-use rdkafka::admin::AdminOptions;
+use rdkafka::admin::{AdminOptions, ResourceSpecifier};
 use rdkafka::topic_partition_list::Offset;
 
 use super::records::noise;
@@ -119,6 +120,23 @@ async fn a_topic_that_is_not_as_it_must_be_is_refused() {
 }
 
 #[tokio::test]
+async fn topics_that_we_make_take_the_largest_record() {
+    let backend = KafkaBackend::new();
+    let log = backend.replica().await.unwrap();
+    let source = backend.topic("made");
+    append(&log, &source, &["1"]).await;
+    let names = [&backend.options.transfer_topic, &backend.options.dead_topic, &source];
+    let asked = names.map(|name| ResourceSpecifier::Topic(name));
+    let answers = backend.admin().describe_configs(&asked, &AdminOptions::new()).await.unwrap();
+    assert_eq!(answers.len(), names.len());
+    for (name, answer) in names.into_iter().zip(answers) {
+        let answer = answer.unwrap();
+        let bytes = answer.get("max.message.bytes").and_then(|entry| entry.value.as_deref());
+        assert_eq!(bytes, Some("33554432"), "{name}");
+    }
+}
+
+#[tokio::test]
 async fn a_topic_that_others_made_keeps_its_partitions() {
     let backend = KafkaBackend::new();
     backend.create_topic(&backend.options.transfer_topic, 5, &[]).await;
@@ -164,6 +182,9 @@ async fn what_is_gone_is_said_and_passed_over() {
     let source = log.source(&backend.group("g"), LIMITS).await.unwrap();
     let found = read(&*source, 1).await;
     assert_eq!((values(&found), backend.gaps("source")), (vec!["3"], 1));
+    let told = backend.told.lock().unwrap().clone();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!((told[0].happening, &told[0].details["partition"]), (Happening::SourceGap, &0.into()));
     // Nothing is said of what was committed.
     source.commit(work(&found)).await.unwrap();
     source.rewind().await.unwrap();

@@ -38,7 +38,14 @@ impl Backend for PostgresBackend {
     fn open(&self) -> BoxFuture<'_, Stores> {
         Box::pin(async {
             let (postgres, embedded) = (self.postgres().await, self.embedded.open().await);
-            Stores { stash: postgres.stash(), states: postgres.states(), locks: postgres.locks(), ..embedded }
+            Stores {
+                stash: postgres.stash(),
+                states: postgres.states(),
+                locks: postgres.locks(),
+                events: postgres.operational_events(),
+                attempts: postgres.attempts(),
+                ..embedded
+            }
         })
     }
 }

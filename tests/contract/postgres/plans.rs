@@ -2,6 +2,7 @@
 //! ends, so each question has a session of its own.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use dispatcher::backends::postgres::PostgresOptions;
 use dispatcher::domain::dead_row::{ByAge, DeadRowPlace, DeadRowQuery, GivenUp};
@@ -17,7 +18,9 @@ use crate::services;
 
 /// 20 clients `c0` to `c19`; `c0` has half of the rows. A third of each is dead, documents have 10 rows, every fifth row
 /// has failed and has its time, most of them in an hour.
-const FILL: &str = "INSERT INTO stash (client, event_id, document_hash, document, incarnation, partition, \"offset\", kind,
+fn fill(first: i64, last: i64) -> String {
+    format!(
+        "INSERT INTO stash (client, event_id, document_hash, document, incarnation, partition, \"offset\", kind,
         source_topic, source_partition, source_offset, ts_ms, bytes, stashed_at_ms, state, attempts, payload_failures,
         next_attempt_at_ms, first_failed_at_ms, last_failed_at_ms, body)
     SELECT convert_to('c' || CASE WHEN n % 2 = 0 THEN 0 ELSE n % 40 / 2 END, 'UTF8'), convert_to('event-' || n, 'UTF8'),
@@ -25,7 +28,18 @@ const FILL: &str = "INSERT INTO stash (client, event_id, document_hash, document
         0, CASE WHEN n % 30 = 0 THEN 'superseded' WHEN n % 3 = 0 THEN 'dead' ELSE 'pending' END, 1, 0,
         CASE WHEN n % 5 > 0 THEN 0 WHEN n % 25 = 0 THEN 1 ELSE (extract(epoch FROM now()) * 1000)::bigint + 3600000 END,
         n, 1, repeat('x', 50)::bytea
-    FROM generate_series(1, 200000) AS n";
+    FROM generate_series({first}, {last}) AS n"
+    )
+}
+
+/// Rows of the table: 200,000, or what `DISPATCHER_TEST_ROWS` says.
+fn rows() -> i64 {
+    std::env::var("DISPATCHER_TEST_ROWS")
+        .map_or(200_000, |text| text.parse().expect("DISPATCHER_TEST_ROWS is a number of rows"))
+}
+
+/// Rows that are made by one statement.
+const AT_ONCE: i64 = 500_000;
 
 /// What was read of the tables of the stash so far: rows by scans of a table, and entries of indexes.
 async fn read_so_far(observer: &tokio_postgres::Client) -> (i64, i64) {
@@ -42,31 +56,43 @@ struct Filled {
     options: PostgresOptions,
     observer: tokio_postgres::Client,
     owner: Ownership,
+    rows: i64,
 }
 
+#[expect(clippy::print_stdout, reason = "its figures are for people")]
 impl Filled {
     async fn new() -> Self {
+        let rows = rows();
         let shared = options(services::postgres());
         let database = services::unique("plans");
         client(&shared).await.batch_execute(&format!("CREATE DATABASE {database}")).await.unwrap();
         let options = at(&shared, |url| url.set_path(&database));
         let stash = open(&options).await.unwrap().stash();
         let owner = stash.take_ownership(1, 3).await.unwrap();
-        stash.committed(owner, 1_000_000).await.unwrap();
+        stash.committed(owner, rows * 2).await.unwrap();
         let observer = client(&options).await;
-        observer.batch_execute(FILL).await.unwrap();
+        let began = Instant::now();
+        for first in (1..=rows).step_by(AT_ONCE as usize) {
+            observer.batch_execute(&fill(first, rows.min(first + AT_ONCE - 1))).await.unwrap();
+        }
         observer.batch_execute("VACUUM ANALYZE").await.unwrap();
-        Self { options, observer, owner }
+        println!("{rows} rows made in {:?}", began.elapsed());
+        Self { options, observer, owner, rows }
     }
 
     /// Asks, and checks that at most `bound` entries of indexes were read for it, and no table whole.
     async fn ask<T>(&self, what: &str, bound: i64, question: impl AsyncFnOnce(Arc<dyn Stash>) -> T) -> T {
         let before = read_so_far(&self.observer).await;
         let postgres = open(&self.options).await.unwrap();
+        // Opens the session that the question uses.
+        postgres.health().await.unwrap();
+        let began = Instant::now();
         let answer = question(postgres.stash()).await;
+        let took = began.elapsed();
         drop(postgres);
         self.until_sessions_end().await;
         let after = read_so_far(&self.observer).await;
+        println!("{what}: {took:?}, {} entries of indexes", after.1 - before.1);
         assert_eq!(after.0 - before.0, 0, "{what} reads the whole table");
         assert!(
             after.1 - before.1 <= bound,
@@ -103,12 +129,13 @@ async fn no_question_grows_with_the_table() {
         .await
         .unwrap();
     assert_eq!(first.len(), 100);
-    let middle = Some(Sequence { incarnation: 1, partition: 3, offset: 100_000 });
+    let half = filled.rows / 2;
+    let middle = Some(Sequence { incarnation: 1, partition: 3, offset: half });
     let page = filled
         .ask("a later page", 1_500, async |stash| stash.drainable(&c0, middle, held, 100, usize::MAX).await)
         .await
         .unwrap();
-    assert!(page.len() == 100 && page[0].transfer.sequence.offset > 100_000);
+    assert!(page.len() == 100 && page[0].transfer.sequence.offset > half);
     filled
         .ask("a page by bytes", 1_500, async |stash| stash.drainable(&c0, None, held, 100, 1).await)
         .await
@@ -124,7 +151,8 @@ async fn no_question_grows_with_the_table() {
     assert!(known.stashed.len() == 100 && !known.waiting.is_empty());
 
     let backlog = filled.ask("a backlog", 10, async |stash| stash.backlog(&c0).await).await.unwrap();
-    assert!(backlog.pending > 60_000 && backlog.dead > 25_000);
+    let tenth = u64::try_from(filled.rows / 10).unwrap();
+    assert!(backlog.pending > 3 * tenth && backlog.dead > tenth);
     let all = filled.ask("all backlogs", 100, async |stash| stash.backlogs().await).await.unwrap();
     assert_eq!(all.len(), 20);
 
@@ -141,7 +169,7 @@ async fn no_question_grows_with_the_table() {
     writes
         .extend(first[50..].iter().map(|row| StashWrite::Delivered { transfer: Arc::clone(&row.transfer) }));
     writes.extend((0..100).map(|n| {
-        let transfer = transfer(1, "c0", &n.to_string(), 500_000 + n);
+        let transfer = transfer(1, "c0", &n.to_string(), filled.rows + 1 + n);
         StashWrite::Insert(NewRow { transfer, failure: None, claim: None })
     }));
     let batch = StashBatch { client: c0.clone(), ownership: owner, lease: None, writes };
@@ -149,11 +177,12 @@ async fn no_question_grows_with_the_table() {
     let written = filled.ask("a batch", 3_000, async |stash| stash.apply(vec![batch]).await).await.unwrap();
     assert_eq!(written, [Ok(())]);
 
+    // It writes each of the client's rows: a fortieth of all.
     let buried = filled
-        .ask("a burial", 20_000, async |stash| stash.bury(&c1, owner, "client_gone").await)
+        .ask("a burial", filled.rows / 10, async |stash| stash.bury(&c1, owner, "client_gone").await)
         .await
         .unwrap();
-    assert!(buried > 2_000, "{buried}");
+    assert!(buried > tenth / 10, "{buried}");
 
     let query = |client, kind, order, after| DeadRowQuery {
         client,
@@ -190,6 +219,10 @@ async fn no_question_grows_with_the_table() {
     let batch = StashBatch { client: c0.clone(), ownership: owner, lease: None, writes: writes.collect() };
     let replayed = filled.ask("replays", 2_000, async |stash| stash.apply(vec![batch]).await).await.unwrap();
     assert_eq!(replayed, [Ok(())]);
+
+    let hundred_days = std::time::Duration::from_secs(100 * 24 * 3600);
+    let purged = filled.ask("a purge", 20_000, async |stash| stash.purge(hundred_days, 500).await).await;
+    assert_eq!(purged, Ok(500));
 
     let totals = "SELECT count(*) FROM (SELECT client, count(*) FILTER (WHERE state = 'pending') AS pending,
             coalesce(sum(bytes) FILTER (WHERE state = 'pending'), 0)::bigint AS pending_bytes,

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::service::{Builder, Service};
 use super::turn::Turn;
-use crate::services::{self, Service as Store};
+use crate::services::{self, Kind, Proxy, Service as Store};
 
 /// The stores of one test.
 pub(crate) struct Cluster {
@@ -66,6 +66,30 @@ impl Cluster {
         )
     }
 
+    /// On the stores of all tests but Kafka: that is this test's own, with a wire to it that can be cut. Clients that begin at the
+    /// wire's port stay behind it.
+    pub(crate) fn behind_a_wire(test: &str) -> (Self, Proxy) {
+        let (kafka, wire) = services::own_kafka_behind_proxy();
+        (Self { kafka: Handle::Own(kafka), ..Self::shared(test) }, wire)
+    }
+
+    /// On the stores of all tests but Redis, which is this test's own.
+    pub(crate) fn with_own_redis(test: &str) -> Self {
+        Self { redis: Handle::Own(services::own_redis()), ..Self::shared(test) }
+    }
+
+    /// On the stores of all tests but this one, which asks for [`PASSWORD`](services::PASSWORD).
+    pub(crate) fn with_password(test: &str, kind: Kind) -> Self {
+        let store = Handle::Own(services::own_with_password(kind));
+        let shared = Self::shared(test);
+        match kind {
+            Kind::Kafka => Self { kafka: store, ..shared },
+            Kind::Mongo => Self { mongo: store, ..shared },
+            Kind::Postgres => Self { postgres: store, ..shared },
+            Kind::Redis => Self { redis: store, ..shared },
+        }
+    }
+
     fn on(test: &str, [kafka, redis, mongo, postgres]: [Handle; 4]) -> Self {
         let name = services::unique(test);
         Self { kafka, redis, mongo, postgres, name, environment: Vec::new() }
@@ -105,12 +129,13 @@ impl Cluster {
             ("DISPATCHER_SOURCE_PREFIX", name.clone()),
             ("DISPATCHER_TRANSFER_TOPIC", self.transfer_topic()),
             ("DISPATCHER_DEAD_TOPIC", format!("dead-{name}")),
-            ("DISPATCHER_EVENTS_TOPIC", format!("events-{name}")),
+            ("DISPATCHER_EVENTS_TOPIC", self.events_topic()),
             ("DISPATCHER_CONSUMER_GROUP_ID", name.clone()),
             ("KAFKA_BROKERS", address(&self.kafka)),
             ("REDIS_HOST", self.redis.host().to_owned()),
             ("REDIS_PORT", self.redis.port().to_string()),
             ("REDIS_PREFIX", name.clone()),
+            ("DISPATCHER_QUEUE_PREFIX", format!("bull-{name}")),
             ("MONGO_HOST", address(&self.mongo)),
             ("MONGO_PREFIX", name.clone()),
             ("POSTGRES_HOST", self.postgres.host().to_owned()),
@@ -123,9 +148,19 @@ impl Cluster {
         environment.into_iter().chain(self.environment.iter().cloned()).collect()
     }
 
+    /// What keys in Redis begin with.
+    pub(crate) fn redis_prefix(&self) -> &str {
+        &self.name
+    }
+
     /// Where transfers go.
     pub(crate) fn transfer_topic(&self) -> String {
         format!("transfer-{}", self.name)
+    }
+
+    /// Where operational events go.
+    pub(crate) fn events_topic(&self) -> String {
+        format!("events-{}", self.name)
     }
 
     /// The topic of a collection, `<db>.<collection>`.

@@ -1,10 +1,13 @@
 //! Changes for many clients, and what of them is still missing at the receiver.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
 use super::events::Document;
-use super::ledger::Arrival;
+use super::ledger::{Arrival, Ledger};
 use super::oracle::{Pair, Sent};
+use super::wait::{eventually, holds};
 
 /// Documents that change in turn; each belongs to two clients.
 pub(crate) struct Load {
@@ -41,6 +44,15 @@ impl Load {
         }
         (records, pairs)
     }
+}
+
+/// Waits until everything that was acknowledged is at the receiver.
+pub(crate) async fn all_arrived(sent: &Sent, ledger: &Ledger, within: Duration) {
+    eventually("all changes at the receiver", within, async || {
+        let open = missing(sent, &ledger.arrivals());
+        holds(open == 0, || format!("{open} of {} pairs are missing", sent.acknowledged.len()))
+    })
+    .await;
 }
 
 /// How many of the acknowledged pairs did not arrive yet.

@@ -6,6 +6,8 @@ pub(crate) mod bad_tls;
 pub(crate) mod cluster;
 pub(crate) mod events;
 pub(crate) mod fixtures;
+#[cfg(feature = "cluster")]
+pub(crate) mod health;
 pub(crate) mod ledger;
 pub(crate) mod load;
 pub(crate) mod metrics;
@@ -14,8 +16,12 @@ pub(crate) mod oracle;
 pub(crate) mod owner;
 pub(crate) mod receiver;
 pub(crate) mod service;
+#[cfg(feature = "cluster")]
+pub(crate) mod stream;
 pub(crate) mod turn;
 pub(crate) mod wait;
+#[cfg(feature = "cluster")]
+pub(crate) mod witness;
 
 /// The client id as one segment of a URL path.
 pub(crate) fn path_segment(text: &str) -> String {

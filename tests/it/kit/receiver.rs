@@ -23,6 +23,8 @@ use super::{from_path_segment, path_segment};
 pub(crate) enum Answer {
     /// A status and nothing else.
     Status(u16),
+    /// A status and a body.
+    Text(u16, String),
     /// A status with one header.
     WithHeader(u16, &'static str, String),
     /// A status after a time.
@@ -213,6 +215,11 @@ impl Connection {
             let number = self.ledger.enter(arrival);
             match answer {
                 Answer::Status(status) => write_status(stream, status, "").await?,
+                Answer::Text(status, text) => {
+                    let head =
+                        format!("HTTP/1.1 {status} Scripted\r\ncontent-length: {}\r\n\r\n", text.len());
+                    stream.write_all(&[head.as_bytes(), text.as_bytes()].concat()).await?;
+                }
                 Answer::WithHeader(status, name, value) => {
                     write_status(stream, status, &format!("{name}: {value}\r\n")).await?;
                 }

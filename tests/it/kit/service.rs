@@ -49,6 +49,13 @@ impl Builder {
 
     /// Starts it and waits until it is ready.
     pub(crate) async fn start(self) -> Service {
+        let mut service = self.launch();
+        service.wait_until_ready().await;
+        service
+    }
+
+    /// Starts it.
+    pub(crate) fn launch(self) -> Service {
         let folder = tempfile::Builder::new().prefix("dispatcher-it-").tempdir().unwrap();
         let log = folder.path().join("service.log");
         let data = self.data.unwrap_or_else(|| folder.path().join("data"));
@@ -62,9 +69,7 @@ impl Builder {
         environment.extend(self.environment);
         let api = Api::at(&format!("http://127.0.0.1:{port}"));
         let child = spawn(&environment, &log);
-        let mut service = Service { child, api, environment, log, folder: Some(folder), turn: self.turn };
-        service.wait_until_ready().await;
-        service
+        Service { child, api, environment, log, folder: Some(folder), turn: self.turn }
     }
 }
 
@@ -142,7 +147,8 @@ impl Service {
         self.wait_for_exit(within).await
     }
 
-    async fn wait_until_ready(&mut self) {
+    /// Waits until it is ready; its process must not end.
+    pub(crate) async fn wait_until_ready(&mut self) {
         eventually("a ready service", Duration::from_secs(30), async || {
             let ended = self.child.try_wait().unwrap();
             assert!(ended.is_none(), "the service ended at its start: {ended:?}\n{}", tail(&self.log));

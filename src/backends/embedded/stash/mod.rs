@@ -8,6 +8,7 @@ mod rows;
 mod writes;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::database::{Database, savepoint};
 use super::errors::JobError;
@@ -127,6 +128,12 @@ impl Stash for SqliteStash {
                 writes::bury(connection, &client, ownership, &reason, clock.now_ms())
             }),
         )
+    }
+
+    fn purge(&self, older_than: Duration, limit: usize) -> BoxFuture<'_, StoreResult<u64>> {
+        let age_ms = i64::try_from(older_than.as_millis()).unwrap_or(i64::MAX);
+        let before_ms = self.clock.now_ms().saturating_sub(age_ms);
+        Box::pin(self.database.write(move |connection| writes::purge(connection, before_ms, limit)))
     }
 
     fn dead_rows(&self, query: DeadRowQuery) -> BoxFuture<'_, StoreResult<Vec<DeadRow>>> {

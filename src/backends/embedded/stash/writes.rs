@@ -139,3 +139,17 @@ pub(super) fn bury(
         .execute(connection)?;
     Ok(buried as u64)
 }
+
+/// Removes rows that are neither needed nor young. The condition on the state is that of their index.
+pub(super) fn purge(connection: &mut SqliteConnection, before_ms: i64, limit: usize) -> JobResult<u64> {
+    const PURGE: &str = "DELETE FROM stash WHERE id IN (
+        SELECT id FROM stash
+        WHERE state <> 'pending' AND stashed_at_ms <= ? AND coalesce(last_failed_at_ms, 0) <= ?
+        ORDER BY stashed_at_ms LIMIT ?)";
+    let purged = diesel::sql_query(PURGE)
+        .bind::<BigInt, _>(before_ms)
+        .bind::<BigInt, _>(before_ms)
+        .bind::<BigInt, _>(i64::try_from(limit).unwrap_or(i64::MAX))
+        .execute(connection)?;
+    Ok(purged as u64)
+}

@@ -1,6 +1,6 @@
 //! The threads, the group commit, and what SQLite's errors do.
 
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
@@ -8,6 +8,7 @@ use diesel::result::{DatabaseErrorKind, Error};
 use futures_util::FutureExt;
 use tokio::sync::oneshot;
 
+use super::super::TABLES;
 use super::super::database::Database;
 use super::super::errors::JobError;
 use super::super::lock_file::LockFile;
@@ -17,8 +18,8 @@ use crate::ports::StoreError;
 use crate::ports::event_log::BatchLimits;
 
 fn open(folder: &tempfile::TempDir) -> Database {
-    let lock = LockFile::take(folder.path()).unwrap();
-    Database::open(&folder.path().join("dispatcher.db"), lock).unwrap()
+    let lock = Arc::new(LockFile::take(folder.path()).unwrap());
+    Database::open(&folder.path().join("dispatcher.db"), lock, TABLES, 2).unwrap()
 }
 
 fn insert(connection: &mut SqliteConnection, key: &str) -> Result<(), JobError> {

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use super::receiver::Receiver;
 use super::{LIMITS, SHORT, hasty_request, reason, request, sender, senders};
 use crate::domain::delivery::NoAnswer;
-use crate::ports::webhook_sender::{SendLimits, WebhookSenders as _};
+use crate::ports::webhook_sender::SendLimits;
 
 #[actix_rt::test]
 async fn every_final_status_is_an_answer() {

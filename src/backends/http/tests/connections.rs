@@ -11,7 +11,7 @@ use tokio::sync::{Barrier, Notify};
 use super::receiver::Receiver;
 use super::{LIMITS, hasty_request, reason, request, sender, senders};
 use crate::domain::delivery::NoAnswer;
-use crate::ports::webhook_sender::{SendLimits, WebhookSenders as _};
+use crate::ports::webhook_sender::SendLimits;
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
 

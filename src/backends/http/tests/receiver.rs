@@ -129,11 +129,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
         written
     }
 
-    /// Waits until the other end has closed; everything that comes until then is ignored.
-    pub(super) async fn closed(&mut self) {
+    /// Waits until the other end has closed. Returns how many bytes came until then.
+    pub(super) async fn closed(&mut self) -> usize {
+        let mut bytes = 0;
         while self.read_more().await.is_some() {
+            bytes += self.buffer.len();
             self.buffer.clear();
         }
+        bytes
     }
 }
 

@@ -15,7 +15,7 @@ use super::receiver::{Peer, Receiver};
 use super::{LIMITS, reason, request, senders};
 use crate::backends::http::{EgressRule, HttpSenders, RootsError};
 use crate::domain::delivery::NoAnswer;
-use crate::ports::webhook_sender::{SendLimits, WebhookSenders as _};
+use crate::ports::webhook_sender::SendLimits;
 
 const LOOPBACK: &[&str] = &["127.0.0.1", "localhost"];
 
@@ -136,7 +136,7 @@ async fn what_is_not_tls_fails_the_handshake() {
 
 #[actix_rt::test]
 async fn a_handshake_that_does_not_end_is_cut() {
-    let receiver = Receiver::start(|_, mut peer| async move { peer.closed().await }).await;
+    let receiver = Receiver::start(|_, mut peer| async move { _ = peer.closed().await }).await;
     let limits = SendLimits { connect_timeout: Duration::from_millis(200), ..LIMITS };
     let error = senders(LOOPBACK, limits, None)
         .open()

@@ -27,6 +27,7 @@ fn options() -> KafkaOptions {
         source_prefix: "bench".into(),
         transfer_topic: "bench-transfer".into(),
         dead_topic: "bench-dead".into(),
+        events_topic: "bench-events".into(),
         start: Start::Now,
         partitions: 12,
         retention: Duration::from_secs(3600),

@@ -11,6 +11,7 @@ mod steps;
 mod writes;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::database::Database;
 use crate::domain::config::ClientId;
@@ -135,6 +136,10 @@ impl Stash for PgStash {
                 buried += part;
             }
         })
+    }
+
+    fn purge(&self, older_than: Duration, limit: usize) -> BoxFuture<'_, StoreResult<u64>> {
+        Box::pin(self.database.run(move |connection| Box::pin(writes::purge(connection, older_than, limit))))
     }
 
     fn dead_rows(&self, query: DeadRowQuery) -> BoxFuture<'_, StoreResult<Vec<DeadRow>>> {

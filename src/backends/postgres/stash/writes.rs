@@ -1,5 +1,7 @@
 //! What the steps of a batch do to rows: each is one statement, its rows are arrays.
 
+use std::time::Duration;
+
 use diesel::sql_query;
 use diesel::sql_types::{Array, BigInt, Binary, Integer, Nullable, Text};
 use diesel_async::{AsyncPgConnection, RunQueryDsl as _};
@@ -220,4 +222,28 @@ pub(super) async fn bury(
         .execute(connection)
         .await?;
     Ok(buried as u64)
+}
+
+/// Removes rows that are neither needed nor young. The condition on the state is that of their index.
+pub(super) async fn purge(
+    connection: &mut AsyncPgConnection,
+    older_than: Duration,
+    limit: usize,
+) -> JobResult<u64> {
+    const PURGE: &str = concat!(
+        "DELETE FROM stash WHERE ctid = ANY(ARRAY(
+            SELECT ctid FROM stash
+            WHERE state <> 'pending' AND stashed_at_ms <= ",
+        now_ms!(),
+        " - $1 AND coalesce(last_failed_at_ms, 0) <= ",
+        now_ms!(),
+        " - $1 ORDER BY stashed_at_ms LIMIT $2 FOR UPDATE SKIP LOCKED
+        ))"
+    );
+    let purged = sql_query(PURGE)
+        .bind::<BigInt, _>(i64::try_from(older_than.as_millis()).unwrap_or(i64::MAX / 2))
+        .bind::<BigInt, _>(i64::try_from(limit).unwrap_or(i64::MAX))
+        .execute(connection)
+        .await?;
+    Ok(purged as u64)
 }

@@ -99,6 +99,33 @@ async fn a_broken_restart_hook_fails_the_actor_and_nothing_else() {
 }
 
 #[actix_rt::test]
+async fn the_observer_is_told_of_what_broke_and_of_nothing_else() {
+    pause();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let tell = Arc::clone(&told);
+    let on_broken = move |cell: &Cell, life: Life| {
+        let cause = cell.status().last_cause.unwrap().message;
+        tell.lock().unwrap().push((cell.id().to_owned(), life, cause));
+        assert!(life != Life::Restarting, "an observer that breaks");
+    };
+    let policy = RestartPolicy { limit: 1, ..EAGER };
+    let kit = Kit::observed(Arc::new(|_| {}), Arc::new(on_broken), policy);
+    let (Supervised { addr, cell }, _) = start(&kit, "one");
+    cell.restart("as somebody wished");
+    generation(&cell, 1).await;
+    addr.do_send(Break::Handler);
+    generation(&cell, 2).await;
+    addr.do_send(Break::Handler);
+    assert_eq!(cell.ended().await, Life::Failed);
+    let (stopped, _) = start(&kit, "two");
+    stopped.cell.stop();
+    assert_eq!(stopped.cell.ended().await, Life::Stopped);
+
+    let broke = |life| ("one".to_owned(), life, "broken handler".to_owned());
+    assert_eq!(*told.lock().unwrap(), [broke(Life::Restarting), broke(Life::Failed)]);
+}
+
+#[actix_rt::test]
 async fn an_arbiter_takes_its_actors_along_and_takes_no_new_ones() {
     let kit = kit(EAGER);
     let pool = Arbiters::start("test", NonZeroUsize::MIN).unwrap();

@@ -1,0 +1,3 @@
+DROP TABLE operational_event_readers;
+DROP TABLE operational_event_numbers;
+DROP TABLE operational_events;

@@ -1,0 +1,4 @@
+DROP TABLE schedules;
+DROP TABLE paused_queues;
+DROP TABLE job_lines;
+DROP TABLE jobs;

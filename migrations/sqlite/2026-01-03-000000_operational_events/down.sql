@@ -1,0 +1,2 @@
+DROP TABLE operational_event_readers;
+DROP TABLE operational_events;

@@ -1,0 +1,1 @@
+DROP INDEX stash_ended;

@@ -1,0 +1,115 @@
+//! The workers of the queues, as far as the roles of this process go.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+
+use super::own_runtime::OwnRuntime;
+use crate::domain::config::ClientId;
+use crate::domain::job::QueueSpec;
+use crate::metrics::Metrics;
+use crate::ports::blocked_owners::BlockedOwners;
+use crate::ports::clock::Clock;
+use crate::ports::job_queue::RunningWorker;
+use crate::ports::{BoxFuture, StoreResult};
+use crate::settings::{Role, Settings};
+use crate::workers::queues::Queue;
+use crate::workers::schedules::KeptSchedules;
+use crate::workers::upkeep::{self, Upkeep};
+use crate::workers::{OpenQueues, QueueSet, ScheduleTable, WorkerKit};
+
+/// What workers are made of.
+pub(super) struct Parts<'a> {
+    pub(super) settings: &'a Settings,
+    pub(super) queues: &'a OpenQueues<Queue>,
+    pub(super) upkeep: Upkeep,
+    pub(super) metrics: &'a Metrics,
+    pub(super) clock: &'a dyn Clock,
+}
+
+/// The running workers, on a runtime of their own: a handler that never yields holds up other handlers only.
+pub(super) struct Workers {
+    running: Vec<Box<dyn RunningWorker>>,
+    schedules: Option<KeptSchedules>,
+    runtime: OwnRuntime,
+}
+
+impl Workers {
+    /// Starts them. Waits for no store.
+    pub(super) fn start(parts: Parts<'_>) -> anyhow::Result<Self> {
+        let Parts { settings, queues, upkeep, metrics, clock } = parts;
+        let runtime = OwnRuntime::start("workers", 2)?;
+        let handle = runtime.handle();
+        let _entered = handle.enter();
+        let kit = WorkerKit { metrics: metrics.clone(), blocked: Arc::new(Nobody) };
+        let upkeep = Arc::new(upkeep);
+        let is_ours = |queue: &&Queue| settings.roles.has(Role::of(queue.spec().workload));
+        let running = Queue::ALL.iter().filter(is_ours).filter_map(|queue| match queue {
+            Queue::Schedule => Some(kit.start(queues, upkeep.clone(), concurrency(settings, queue.spec()))),
+            // Nothing is added to them yet.
+            Queue::Dispatcher | Queue::Heavy => None,
+        });
+        let running = running.collect();
+        let schedules = if settings.roles.has(Role::Schedule) {
+            Some(ScheduleTable::new(queues, &upkeep::schedules()?, clock.now_ms())?.keep())
+        } else {
+            None
+        };
+        Ok(Self { running, schedules, runtime })
+    }
+
+    /// No more jobs are taken; those at hand have `grace` to end.
+    pub(super) async fn stop(self, grace: Duration) {
+        drop(self.schedules);
+        join_all(self.running.iter().map(|worker| worker.stop(grace))).await;
+        drop(self.runtime);
+    }
+}
+
+fn concurrency(settings: &Settings, spec: &QueueSpec) -> Option<u32> {
+    settings.workers.get(spec.name).copied()
+}
+
+/// Nobody is blocked.
+struct Nobody;
+
+impl BlockedOwners for Nobody {
+    fn blocked<'a>(
+        &'a self,
+        _: Option<&'a str>,
+        _: &'a ClientId,
+    ) -> BoxFuture<'a, StoreResult<Option<String>>> {
+        Box::pin(async { Ok(None) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Sources;
+
+    #[test]
+    fn every_queue_has_its_key_and_variable() {
+        let settings = Settings::load(&Sources::default()).unwrap();
+        let mut specs: Vec<_> =
+            Queue::SPECS.iter().map(|spec| (spec.name.to_owned(), spec.concurrency)).collect();
+        specs.sort_unstable();
+        let keys: Vec<_> = settings.workers.clone().into_iter().collect();
+        assert_eq!(keys, specs, "config/default.toml, [workers]: every queue with its default");
+        for spec in Queue::SPECS {
+            let environment = [(spec.concurrency_setting.to_owned(), "7".to_owned())].into();
+            let set = Settings::load(&Sources { environment, ..Sources::default() }).unwrap();
+            let variable = spec.concurrency_setting;
+            assert_eq!(concurrency(&set, spec), Some(7), "settings/environment.rs: {variable}");
+        }
+    }
+
+    #[test]
+    fn the_table_of_schedules_has_no_mistake() {
+        let table = upkeep::schedules().unwrap();
+        for line in &table {
+            assert!(line.lock_ttl < line.cadence.shortest_gap(0), "{}", line.id);
+        }
+    }
+}
