@@ -207,6 +207,7 @@ impl History {
             14 if self.with("restart") => self.restart(process),
             15 if self.with("panic") => self.panic(),
             16 | 17 if self.with("config") => self.config(process).await,
+            18 | 19 if self.with("replay") => self.replay(),
             _ => {}
         }
         let ms = match self.rng.u8(0..10) {
@@ -228,6 +229,14 @@ impl History {
             let gap = if self.rng.u8(0..5) == 0 { self.rng.i64(1..4) } else { 0 };
             let document = self.document();
             self.world.change_with_gap(client, document, gap);
+        }
+    }
+
+    fn replay(&mut self) {
+        for _ in 0..self.rng.usize(1..=3) {
+            let forced = self.rng.u8(0..3) == 0;
+            let replayed = self.world.replay_any(forced, |count| self.rng.usize(0..count));
+            self.tell(|| format!("replay of {replayed:?}, forced {forced}"));
         }
     }
 

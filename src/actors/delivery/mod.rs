@@ -9,6 +9,7 @@
 //! - `requests`: what is sent, and what its answer leads to; `permission`: by what it must still be allowed as it goes out.
 //! - `drain`: rows of the stash come back into the lanes, oldest first.
 //! - `attempts`: what is remembered of what was sent.
+//! - `replays`: what was given up waits again, and goes by the drain.
 //! - `writes`: what this actor writes to the stash, in order; a transfer is settled when its row is durable.
 //!
 //! A restart loses nothing: what was unsettled is taken from the inbox again, what has a row stays in the stash.
@@ -21,6 +22,7 @@ mod fault;
 mod intake;
 mod lanes;
 mod permission;
+mod replays;
 mod requests;
 mod writes;
 

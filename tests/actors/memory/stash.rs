@@ -63,6 +63,8 @@ pub(crate) struct StashData {
     /// Every row that ever was.
     pub(crate) inserted: HashSet<EventId>,
     written: u64,
+    /// Every row that was given up at some time.
+    pub(crate) given_up: HashSet<EventId>,
     /// Those that a newer one stood for.
     pub(crate) coalesced: HashSet<EventId>,
     /// Documents whose payloads it will never take.
@@ -220,6 +222,9 @@ impl StashData {
         row.payload_failures += u32::from(failure.class == FailureClass::Payload);
         row.next_attempt_at_ms = failure.next_attempt_at_ms;
         row.reason = Some(failure.reason.clone());
+        if state == RowState::Dead {
+            self.given_up.insert(event.clone());
+        }
     }
 
     pub(crate) fn drainable(
@@ -440,6 +445,7 @@ impl Stash for MemoryStash {
                 for row in stash.rows.values_mut() {
                     if row.transfer.client == client && row.state == RowState::Pending {
                         row.state = RowState::Dead;
+                        stash.given_up.insert(row.transfer.event_id.clone());
                         row.claim = None;
                         row.reason = Some(reason.clone());
                         count += 1;
