@@ -13,7 +13,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::prelude::*;
+use actix::{Addr, MailboxError};
 use actix_web::dev::ServerHandle;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -24,7 +24,7 @@ use self::records::Recorders;
 pub use self::signals::Signals;
 use self::stores::Stores;
 use self::workers::Workers;
-use crate::actors::config_cache::{Refresh, Reload};
+use crate::actors::config_cache::{Refresh, Reload, ReloadBlockList};
 use crate::actors::delivery_fleet::{DELIVERY_KIND, DeliveryFleetActor, RecentOf};
 use crate::backends::http::HttpSenders;
 use crate::domain::attempt::Attempt;
@@ -128,6 +128,8 @@ impl Service {
         let workers = Workers::start(workers::Parts {
             settings: &settings,
             queues: &queues,
+            decisions: stores.decisions.clone(),
+            guard: tree.table.clone(),
             upkeep: upkeep(&settings, &stores, &tree, &metrics, clock.clone()),
             metrics: &metrics,
             clock: &*clock,
@@ -139,11 +141,12 @@ impl Service {
             source_lag: tree.source_lag.clone(),
             transfer_lag: tree.transfer_lag.clone(),
             stash: stores.stash.clone(),
-            queues,
+            queues: queues.clone(),
             clock: clock.clone(),
             metrics: metrics.clone(),
         };
         let state = WebState {
+            queues: queues.iter().cloned().collect(),
             before_scrape: gauges.before_scrape(),
             ..web_state(&settings, &stores, &kit, clock, &metrics, &tree, readiness.clone())
         };
@@ -315,8 +318,10 @@ fn web_state(
     tree: &ActorTree,
     readiness: Arc<Readiness>,
 ) -> WebState {
-    let (config_cache, fleet) = (tree.config_cache.clone(), tree.fleet.clone());
+    let fleet = tree.fleet.clone();
     let (registry, deliveries) = (kit.registry().clone(), kit.registry().clone());
+    let (config_cache, block_list_cache) = (tree.config_cache.clone(), tree.config_cache.clone());
+    let table = tree.table.clone();
     WebState {
         mode: settings.mode.as_str(),
         roles: settings.roles.list().into_iter().map(Role::as_str).collect(),
@@ -332,6 +337,16 @@ fn web_state(
                 refreshed.map_err(|err| err.to_string())
             })
         }),
+        decisions: stores.decisions.clone(),
+        block_list: Arc::new(move || table.snapshot().blocked().clone()),
+        refresh_block_list: Arc::new(move |()| {
+            let config_cache = block_list_cache.clone();
+            Box::pin(async move {
+                let read = config_cache.send(ReloadBlockList).await.map_err(|err| err.to_string())?;
+                read.map_err(|err| err.to_string())
+            })
+        }),
+        queues: Vec::new(),
         log: stores.log.clone(),
         stash: stores.stash.clone(),
         states: stores.states.clone(),

@@ -29,7 +29,7 @@ pub struct Metrics {
     /// Bytes of the transfers in memory.
     pub queued_bytes: IntGauge,
     /// Payloads that went into the stash, by `reason`: failed, behind (an older one waits), spilled (queue full),
-    /// slow (insurance), disabled, config_invalid, actor_failed (its delivery actor broke too often).
+    /// slow (insurance), disabled, config_invalid, owner_blocked, actor_failed (its delivery actor broke too often).
     pub stashed: IntCounterVec,
     /// Rows that a newer one of their document stood for: not sent (`coalesce`).
     pub coalesced: IntCounter,
@@ -55,6 +55,8 @@ pub struct Metrics {
     /// Attempts at jobs, by `queue`, `job` and `outcome`: completed, later (goes on), retried, failed (given up), blocked (its owner is),
     /// unknown (another version's job), lost (its lock was).
     pub jobs: IntCounterVec,
+    /// 1 while a queue is paused, by `queue`.
+    pub queue_paused: IntGaugeVec,
     /// From the start of an attempt at a job to its end, in seconds, by `queue`.
     pub job_seconds: HistogramVec,
     /// Jobs, by `queue` and `state`: active, waiting, prioritized, delayed, completed, failed.
@@ -63,6 +65,8 @@ pub struct Metrics {
     pub queue_oldest_waiting_seconds: GaugeVec,
     /// Work that one replica does at a time, by `key` and `outcome`: ran, skipped (another did it), lost (its lease was).
     pub exclusive_runs: IntCounterVec,
+    /// Owners whose work is not done.
+    pub blocked_owners: IntGauge,
     /// Partitions whose next records were gone before they were read, by `stream`: source, transfer.
     pub gaps: IntCounterVec,
     /// Operational events that were recorded, by `type`.
@@ -173,6 +177,7 @@ impl Metrics {
             restarts: counters("actor_restarts_total", "Restarts of actors", &["kind"]),
             store_errors: counters("store_errors_total", "Errors of stores that were retried", &["store"]),
             jobs: counters("jobs_total", "Attempts at jobs", &["queue", "job", "outcome"]),
+            queue_paused: gauges("queue_paused", "1 while a queue is paused", &["queue"]),
             job_seconds,
             queue_jobs: gauges("queue_jobs", "Jobs in the queues", &["queue", "state"]),
             queue_oldest_waiting_seconds,
@@ -181,6 +186,7 @@ impl Metrics {
                 "Work that one replica does at a time",
                 &["key", "outcome"],
             ),
+            blocked_owners: gauge("blocked_owners", "Owners whose work is not done"),
             gaps: counters(
                 "gaps_total",
                 "Partitions whose next records were gone before they were read",

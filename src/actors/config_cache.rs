@@ -1,18 +1,23 @@
-//! `ConfigCacheActor`: the configs of all clients in memory, for routing and delivery.
+//! `ConfigCacheActor`: the configs of all clients, and the block list, in memory, for routing and delivery.
 
-use std::collections::HashMap;
+mod table;
+
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use tokio::sync::watch;
 
+pub use self::table::{ConfigSnapshot, ConfigTable, ConfigTableWriter, config_table};
 use super::delivery_fleet::ConfigChanged;
-use crate::domain::config::{ClientConfig, ClientId};
+use crate::domain::config::ClientId;
+use crate::domain::decision::{Decision, DecisionKind};
+use crate::domain::guard::BlockList;
 use crate::metrics::Metrics;
-use crate::ports::StoreResult;
 use crate::ports::client_configs::{ClientConfigs, ConfigNotice, StoredConfig};
 use crate::ports::clock::Clock;
+use crate::ports::decisions::Decisions;
+use crate::ports::{StoreError, StoreResult};
 use crate::runtime::Cell;
 
 /// How often everything is read again, in case a notification was missed.
@@ -21,121 +26,79 @@ const RELOAD_EVERY: Duration = Duration::from_secs(60);
 /// The wait before the store is asked again about what a notice told of; it doubles up to the second.
 const ASK_AGAIN: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 
-type Table = HashMap<ClientId, Entry>;
-
-/// What is known of one client.
-#[derive(Debug, Clone)]
-pub struct Entry {
-    /// Its config; `None`: it has none.
-    pub config: Option<Arc<ClientConfig>>,
-    /// When the store was asked, milliseconds since 1970: what changed since is not known.
-    pub read_at_ms: i64,
-}
-
-/// The configs as of one moment.
-#[derive(Debug, Clone, Default)]
-pub struct ConfigSnapshot {
-    table: Arc<Table>,
-    /// When all were read: a client that is not in the table had no config then.
-    loaded_at_ms: i64,
-}
-
-impl ConfigSnapshot {
-    /// The config of a client.
-    pub fn get(&self, client: &ClientId) -> Option<&Arc<ClientConfig>> {
-        self.table.get(client)?.config.as_ref()
-    }
-
-    /// When the client's config, or that it has none, was read, milliseconds since 1970.
-    pub fn read_at_ms(&self, client: &ClientId) -> i64 {
-        self.table.get(client).map_or(self.loaded_at_ms, |entry| entry.read_at_ms)
-    }
-}
-
-/// Reads the cached configs; any thread.
-#[derive(Clone)]
-pub struct ConfigTable(watch::Receiver<ConfigSnapshot>);
-
-impl ConfigTable {
-    /// The config of a client, as of now.
-    pub fn get(&self, client: &ClientId) -> Option<Arc<ClientConfig>> {
-        self.0.borrow().get(client).cloned()
-    }
-
-    /// All configs as of now: a batch is routed by one state.
-    pub fn snapshot(&self) -> ConfigSnapshot {
-        self.0.borrow().clone()
-    }
-}
-
-/// Writes the cached configs.
-#[derive(Clone)]
-pub struct ConfigTableWriter(Arc<watch::Sender<ConfigSnapshot>>);
-
-/// An empty table.
-pub fn config_table() -> (ConfigTableWriter, ConfigTable) {
-    let (writer, reader) = watch::channel(ConfigSnapshot::default());
-    (ConfigTableWriter(Arc::new(writer)), ConfigTable(reader))
-}
-
-/// Keeps the table equal to the store.
+/// Keeps the table equal to the stores.
 pub struct ConfigCacheActor {
     cell: Cell,
     store: Arc<dyn ClientConfigs>,
+    decisions: Arc<dyn Decisions>,
     table: ConfigTableWriter,
     changes: Recipient<ConfigChanged>,
     clock: Arc<dyn Clock>,
     metrics: Metrics,
-    /// That the store cannot be read: said once.
-    said_away: bool,
+    /// What cannot be read: said once.
+    said_away: HashSet<&'static str>,
 }
 
 impl ConfigCacheActor {
-    /// `changes` hears of every client whose config is another.
+    /// `changes` hears of every client whose config, or the decision about its owner, is another.
     pub fn new(
         cell: Cell,
         store: Arc<dyn ClientConfigs>,
+        decisions: Arc<dyn Decisions>,
         table: ConfigTableWriter,
         changes: Recipient<ConfigChanged>,
         clock: Arc<dyn Clock>,
         metrics: Metrics,
     ) -> Self {
-        Self { cell, store, table, changes, clock, metrics, said_away: false }
+        Self { cell, store, decisions, table, changes, clock, metrics, said_away: HashSet::new() }
     }
 
     /// Puts what was read of these clients into the table, and tells which are others now. `asked`: `None`: all were read.
     fn replace(&self, asked: Option<&[ClientId]>, read: Vec<StoredConfig>, read_at_ms: i64) {
-        let mut changed = Vec::new();
-        self.table.0.send_modify(|snapshot| {
-            let table = &snapshot.table;
-            let mut next = if asked.is_some() { Table::clone(table) } else { Table::new() };
-            // Of whom there is nothing it is known that there is nothing.
-            let nothing = asked.unwrap_or_default().iter().map(|client| (client.clone(), None));
-            let something =
-                read.into_iter().map(|stored| (stored.config.client.clone(), Some(stored.config)));
-            for (client, config) in nothing.chain(something) {
-                next.insert(client, Entry { config, read_at_ms });
-            }
-            let config = |table: &Table, client: &ClientId| table.get(client)?.config.clone();
-            let touched = match asked {
-                Some(asked) => asked.to_vec(),
-                None => next
-                    .keys()
-                    .chain(table.keys().filter(|client| !next.contains_key(*client)))
-                    .cloned()
-                    .collect(),
-            };
-            changed
-                .extend(touched.into_iter().filter(|client| config(table, client) != config(&next, client)));
-            if asked.is_none() {
-                snapshot.loaded_at_ms = read_at_ms;
-            }
-            snapshot.table = Arc::new(next);
-        });
-        let count = self.table.0.borrow().table.values().filter(|entry| entry.config.is_some()).count();
-        self.cell.publish(serde_json::json!({ "clients": count }));
+        let changed = self.table.put(asked, read, read_at_ms);
+        self.tell(changed);
+    }
+
+    /// From now on these owners are blocked.
+    fn block(&self, decisions: Vec<Decision>) {
+        let changed = self.table.block(BlockList::new(decisions));
+        self.tell(changed);
+    }
+
+    fn tell(&self, changed: Vec<ClientId>) {
+        let snapshot = self.table.snapshot();
+        let blocked = snapshot.blocked().len();
+        self.metrics.blocked_owners.set(i64::try_from(blocked).unwrap_or(i64::MAX));
+        self.cell.publish(serde_json::json!({ "clients": snapshot.clients(), "blocked_owners": blocked }));
         for client in changed {
             self.changes.do_send(ConfigChanged(client));
+        }
+    }
+
+    fn take_block_list(&mut self, read: StoreResult<Vec<Decision>>) -> StoreResult<()> {
+        match read {
+            Ok(decisions) => {
+                self.block(decisions);
+                self.was_read("decisions");
+                Ok(())
+            }
+            Err(err) => {
+                self.not_read("decisions", &err);
+                Err(err)
+            }
+        }
+    }
+
+    fn not_read(&mut self, what: &'static str, err: &StoreError) {
+        self.metrics.store_errors.with_label_values(&[what]).inc();
+        if self.said_away.insert(what) {
+            log::warn!("{what} were not read again, the ones in memory stay err={err}");
+        }
+    }
+
+    fn was_read(&mut self, what: &'static str) {
+        if self.said_away.remove(what) {
+            log::info!("{what} are read again");
         }
     }
 
@@ -144,26 +107,41 @@ impl ConfigCacheActor {
         let (store, actor) = (self.store.clone(), ctx.address());
         let follow = async move {
             loop {
-                let notice = store.next_notice().await;
-                let mut wait = ASK_AGAIN.0;
-                loop {
-                    let read = match &notice {
-                        ConfigNotice::Changed(client) => actor.send(Refresh(client.clone())).await,
-                        ConfigNotice::Missed => actor.send(Reload).await,
-                    };
-                    match read {
-                        Ok(Ok(())) => break,
-                        Ok(Err(_)) => {}
-                        // The actor ends.
-                        Err(_) => return,
-                    }
-                    tokio::time::sleep(wait).await;
-                    wait = (wait * 2).min(ASK_AGAIN.1);
+                let done = match store.next_notice().await {
+                    ConfigNotice::Changed(client) => until_read(&actor, || Refresh(client.clone())).await,
+                    ConfigNotice::Missed => until_read(&actor, || Reload).await,
+                };
+                if done.is_err() {
+                    return;
+                }
+            }
+        };
+        ctx.spawn(follow.into_actor(self));
+        let (decisions, actor) = (self.decisions.clone(), ctx.address());
+        let follow = async move {
+            loop {
+                decisions.changed().await;
+                if until_read(&actor, || ReloadBlockList).await.is_err() {
+                    return;
                 }
             }
         };
         ctx.spawn(follow.into_actor(self));
     }
+}
+
+/// Asks until the answer is good. An error: the actor ends.
+async fn until_read<M>(actor: &Addr<ConfigCacheActor>, message: impl Fn() -> M) -> Result<(), MailboxError>
+where
+    M: Message<Result = StoreResult<()>> + Send + 'static,
+    ConfigCacheActor: Handler<M>,
+{
+    let mut wait = ASK_AGAIN.0;
+    while actor.send(message()).await?.is_err() {
+        tokio::time::sleep(wait).await;
+        wait = (wait * 2).min(ASK_AGAIN.1);
+    }
+    Ok(())
 }
 
 impl Actor for ConfigCacheActor {
@@ -178,7 +156,7 @@ impl Actor for ConfigCacheActor {
 
 impl Supervised for ConfigCacheActor {}
 
-/// Reads all configs again. Answered when the table has them.
+/// Reads all configs and the block list again. Answered when the table has them.
 #[derive(Message)]
 #[rtype(result = "StoreResult<()>")]
 pub struct Reload;
@@ -188,24 +166,45 @@ impl Handler<Reload> for ConfigCacheActor {
 
     fn handle(&mut self, _: Reload, _: &mut Self::Context) -> Self::Result {
         self.cell.handling("Reload");
-        let (store, read_at_ms) = (self.store.clone(), self.clock.now_ms());
-        let read = async move { store.load().await }.into_actor(self);
-        AtomicResponse::new(Box::pin(read.map(move |read, actor, _| match read {
-            Ok(configs) => {
-                actor.replace(None, configs, read_at_ms);
-                if std::mem::take(&mut actor.said_away) {
-                    log::info!("configs are read again");
+        let (store, decisions, read_at_ms) =
+            (self.store.clone(), self.decisions.clone(), self.clock.now_ms());
+        let read = async move {
+            // What is not known to be blocked must not be taken for free: one without the other is no answer.
+            tokio::join!(store.load(), decisions.list(DecisionKind::BlockedOwner))
+        };
+        AtomicResponse::new(Box::pin(read.into_actor(self).map(move |(configs, blocked), actor, _| {
+            let blocked = actor.take_block_list(blocked);
+            let configs = match configs {
+                Ok(configs) => {
+                    actor.replace(None, configs, read_at_ms);
+                    actor.was_read("configs");
+                    Ok(())
                 }
-                Ok(())
-            }
-            Err(err) => {
-                actor.metrics.store_errors.with_label_values(&["configs"]).inc();
-                if !std::mem::replace(&mut actor.said_away, true) {
-                    log::warn!("configs were not read again, the ones in memory stay err={err}");
+                Err(err) => {
+                    actor.not_read("configs", &err);
+                    Err(err)
                 }
-                Err(err)
-            }
+            };
+            configs.and(blocked)
         })))
+    }
+}
+
+/// Reads the block list again. Answered when the table has it.
+#[derive(Message)]
+#[rtype(result = "StoreResult<()>")]
+pub struct ReloadBlockList;
+
+impl Handler<ReloadBlockList> for ConfigCacheActor {
+    type Result = AtomicResponse<Self, StoreResult<()>>;
+
+    fn handle(&mut self, _: ReloadBlockList, _: &mut Self::Context) -> Self::Result {
+        self.cell.handling("ReloadBlockList");
+        let decisions = self.decisions.clone();
+        let read = async move { decisions.list(DecisionKind::BlockedOwner).await };
+        AtomicResponse::new(Box::pin(
+            read.into_actor(self).map(|blocked, actor, _| actor.take_block_list(blocked)),
+        ))
     }
 }
 
@@ -252,7 +251,7 @@ impl Handler<Learn> for ConfigCacheActor {
 
     fn handle(&mut self, Learn { mut configs, read_at_ms }: Learn, _: &mut Self::Context) {
         self.cell.handling("Learn");
-        let snapshot = self.table.0.borrow().clone();
+        let snapshot = self.table.snapshot();
         configs.retain(|stored| snapshot.read_at_ms(&stored.config.client) <= read_at_ms);
         let clients: Vec<_> = configs.iter().map(|stored| stored.config.client.clone()).collect();
         self.replace(Some(&clients), configs, read_at_ms);

@@ -18,7 +18,8 @@ use super::inbox::{Inbox, Standing};
 use super::windows::Unsettled;
 use crate::domain::attempt::Attempt;
 use crate::domain::client_state::Phase;
-use crate::domain::config::{ClientConfig, ClientId};
+use crate::domain::config::ClientId;
+use crate::domain::guard::Destination;
 use crate::domain::operational_event::{Happening, OperationalEvent};
 use crate::domain::transfer::partition_of;
 use crate::ports::client_configs::ClientConfigs;
@@ -121,18 +122,25 @@ impl DeliveryFleetActor {
         if self.quiescing {
             return;
         }
-        let waiting = self.absent.iter().filter(|(client, standing)| {
-            // Rows of a client that is gone are its actor's to bury.
-            let concerned = |config: Arc<ClientConfig>| config.deleted || config.is_usable();
-            let is_off = standing.state.as_ref().is_some_and(|state| state.phase == Phase::Disabled);
-            let config = self.services.configs.get(client);
-            let is_on_again = is_off && config.as_ref().is_some_and(|config| config.is_usable());
-            is_on_again || (standing.rows.pending && config.is_none_or(concerned))
-        });
-        for client in waiting.map(|(client, _)| client.clone()).collect::<Vec<_>>() {
+        let waiting = self.absent.keys().filter(|client| self.waits(client));
+        for client in waiting.cloned().collect::<Vec<_>>() {
             if let Some(ownership) = self.ownership_of(&client) {
                 self.start(client, ownership, ctx);
             }
+        }
+    }
+
+    /// Whether there is something to do for a client without an actor: it has rows to be sent, or (of a client that is gone) to be buried; or it
+    /// may have its changes again.
+    fn waits(&self, client: &ClientId) -> bool {
+        let Some(standing) = self.absent.get(client) else { return false };
+        let has_rows = standing.rows.pending;
+        let is_off = standing.state.as_ref().is_some_and(|state| state.phase == Phase::Disabled);
+        let Some(client) = self.services.configs.get(client) else { return has_rows };
+        match client.destination() {
+            Destination::Webhook(_) => has_rows || is_off,
+            Destination::Gone => has_rows,
+            Destination::Blocked(_) | Destination::Unusable(_) | Destination::Inactive => false,
         }
     }
 
@@ -241,7 +249,12 @@ impl Handler<ConfigChanged> for DeliveryFleetActor {
         self.cell.handling("ConfigChanged");
         match self.clients.get(&client) {
             Some(known) => Self::wake(known),
-            None => self.start_who_waits(ctx),
+            None if !self.quiescing && self.waits(&client) => {
+                if let Some(ownership) = self.ownership_of(&client) {
+                    self.start(client, ownership, ctx);
+                }
+            }
+            None => {}
         }
     }
 }

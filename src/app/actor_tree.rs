@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::records::Recorders;
 use super::stores::{NotOpen, Stores, until_there};
-use crate::actors::config_cache::{ConfigCacheActor, Reload, config_table};
+use crate::actors::config_cache::{ConfigCacheActor, ConfigTable, Reload, config_table};
 use crate::actors::delivery::{DeliveryLimits, DeliveryServices};
 use crate::actors::delivery_fleet::{DeliveryFleetActor, Introduce, QuiesceAll};
 use crate::actors::ingest::source::SourceStage;
@@ -50,6 +50,7 @@ pub(super) struct Parts<'a> {
 
 /// The running actors.
 pub(super) struct ActorTree {
+    pub(super) table: ConfigTable,
     pub(super) config_cache: Addr<ConfigCacheActor>,
     pub(super) source_lag: LagProbe,
     pub(super) transfer_lag: LagProbe,
@@ -96,13 +97,14 @@ impl ActorTree {
             DeliveryFleetActor::new(cell, fleet_kit, fleet_arbiters, services, configs)
         });
         let (configs, changes) = (stores.configs.clone(), fleet.addr.clone().recipient());
+        let decisions = stores.decisions.clone();
         let (cache_clock, cache_metrics) = (clock.clone(), metrics.clone());
         let config_cache = supervise(kit, &arbiter, "config-cache", "", move |cell| {
-            ConfigCacheActor::new(cell, configs, table_writer, changes, cache_clock, cache_metrics)
+            ConfigCacheActor::new(cell, configs, decisions, table_writer, changes, cache_clock, cache_metrics)
         });
         fleet.addr.do_send(Introduce(config_cache.addr.clone()));
 
-        // Without the configs everybody would be unknown, and what waits for them dead.
+        // Without the configs everybody would be unknown, and what waits for them dead; without the block list nobody blocked.
         until_there(stores.configs_in, startup, async || match config_cache.addr.send(Reload).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(err)) => Err(NotOpen::Away(err.to_string())),
@@ -138,8 +140,9 @@ impl ActorTree {
                 names: source_names(settings),
                 mongo_prefix: settings.mongo.prefix.as_str().into(),
                 revoke: settings.routing.revoke,
+                blocked: settings.guard.blocked,
                 configs: stores.configs.clone(),
-                table,
+                table: table.clone(),
                 config_cache: config_cache.addr.clone(),
                 clock,
                 metrics: metrics.clone(),
@@ -153,6 +156,7 @@ impl ActorTree {
             end_process_if_it_fails(cell.clone(), kit.shutdown().clone());
         }
         Ok(Self {
+            table,
             config_cache: config_cache.addr,
             source_lag,
             transfer_lag,

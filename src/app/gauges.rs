@@ -50,14 +50,15 @@ impl Gauges {
     /// What cannot be asked in time stays as it was.
     async fn refresh_queue(&self, queue: &Arc<dyn JobQueue>) {
         let name = queue.spec().name;
-        let asked = async { tokio::try_join!(queue.counts(), queue.oldest_waiting()) };
-        let Ok(Ok((counts, oldest))) = timeout(QUEUE_ANSWERS, asked).await else { return };
+        let asked = async { tokio::try_join!(queue.counts(), queue.oldest_waiting(), queue.is_paused()) };
+        let Ok(Ok((counts, oldest, paused))) = timeout(QUEUE_ANSWERS, asked).await else { return };
         for state in JobState::ALL {
             let jobs = self.metrics.queue_jobs.with_label_values(&[name, state.as_str()]);
             jobs.set(gauge(counts.of(state)));
         }
         let oldest = oldest.unwrap_or_default().as_secs_f64();
         self.metrics.queue_oldest_waiting_seconds.with_label_values(&[name]).set(oldest);
+        self.metrics.queue_paused.with_label_values(&[name]).set(paused.into());
     }
 
     /// In the order of the flow, so that a change on its way is never in none of them. What cannot be asked stays as it was.

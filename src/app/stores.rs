@@ -14,6 +14,7 @@ use crate::ports::attempts::Attempts;
 use crate::ports::client_configs::ClientConfigs;
 use crate::ports::client_states::ClientStates;
 use crate::ports::clock::Clock;
+use crate::ports::decisions::Decisions;
 use crate::ports::event_log::EventLog;
 use crate::ports::job_queue::JobQueues;
 use crate::ports::locks::Locks;
@@ -47,6 +48,7 @@ pub(super) struct Stores {
     pub(super) stash: Arc<dyn Stash>,
     pub(super) states: Arc<dyn ClientStates>,
     pub(super) configs: Arc<dyn ClientConfigs>,
+    pub(super) decisions: Arc<dyn Decisions>,
     pub(super) locks: Arc<dyn Locks>,
     pub(super) queues: Arc<dyn JobQueues>,
     /// Who does what.

@@ -6,23 +6,26 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use super::own_runtime::OwnRuntime;
-use crate::domain::config::ClientId;
+use crate::actors::config_cache::ConfigTable;
 use crate::domain::job::QueueSpec;
 use crate::metrics::Metrics;
-use crate::ports::blocked_owners::BlockedOwners;
 use crate::ports::clock::Clock;
+use crate::ports::decisions::Decisions;
 use crate::ports::job_queue::RunningWorker;
-use crate::ports::{BoxFuture, StoreResult};
 use crate::settings::{Role, Settings};
 use crate::workers::queues::Queue;
 use crate::workers::schedules::KeptSchedules;
 use crate::workers::upkeep::{self, Upkeep};
-use crate::workers::{OpenQueues, QueueSet, ScheduleTable, WorkerKit};
+use crate::workers::{KeptPauses, OpenQueues, QueuePauses, QueueSet, ScheduleTable, WorkerKit};
 
 /// What workers are made of.
 pub(super) struct Parts<'a> {
     pub(super) settings: &'a Settings,
     pub(super) queues: &'a OpenQueues<Queue>,
+    /// What operators decided.
+    pub(super) decisions: Arc<dyn Decisions>,
+    /// Knows whose jobs are not done.
+    pub(super) guard: ConfigTable,
     pub(super) upkeep: Upkeep,
     pub(super) metrics: &'a Metrics,
     pub(super) clock: &'a dyn Clock,
@@ -32,17 +35,18 @@ pub(super) struct Parts<'a> {
 pub(super) struct Workers {
     running: Vec<Box<dyn RunningWorker>>,
     schedules: Option<KeptSchedules>,
+    pauses: KeptPauses,
     runtime: OwnRuntime,
 }
 
 impl Workers {
     /// Starts them. Waits for no store.
     pub(super) fn start(parts: Parts<'_>) -> anyhow::Result<Self> {
-        let Parts { settings, queues, upkeep, metrics, clock } = parts;
+        let Parts { settings, queues, decisions, guard, upkeep, metrics, clock } = parts;
         let runtime = OwnRuntime::start("workers", 2)?;
         let handle = runtime.handle();
         let _entered = handle.enter();
-        let kit = WorkerKit { metrics: metrics.clone(), blocked: Arc::new(Nobody) };
+        let kit = WorkerKit { metrics: metrics.clone(), blocked: Arc::new(guard) };
         let upkeep = Arc::new(upkeep);
         let is_ours = |queue: &&Queue| settings.roles.has(Role::of(queue.spec().workload));
         let running = Queue::ALL.iter().filter(is_ours).filter_map(|queue| match queue {
@@ -56,12 +60,13 @@ impl Workers {
         } else {
             None
         };
-        Ok(Self { running, schedules, runtime })
+        let pauses = QueuePauses::new(decisions, queues.iter().cloned().collect()).keep();
+        Ok(Self { running, schedules, pauses, runtime })
     }
 
     /// No more jobs are taken; those at hand have `grace` to end.
     pub(super) async fn stop(self, grace: Duration) {
-        drop(self.schedules);
+        drop((self.schedules, self.pauses));
         join_all(self.running.iter().map(|worker| worker.stop(grace))).await;
         drop(self.runtime);
     }
@@ -69,19 +74,6 @@ impl Workers {
 
 fn concurrency(settings: &Settings, spec: &QueueSpec) -> Option<u32> {
     settings.workers.get(spec.name).copied()
-}
-
-/// Nobody is blocked.
-struct Nobody;
-
-impl BlockedOwners for Nobody {
-    fn blocked<'a>(
-        &'a self,
-        _: Option<&'a str>,
-        _: &'a ClientId,
-    ) -> BoxFuture<'a, StoreResult<Option<String>>> {
-        Box::pin(async { Ok(None) })
-    }
 }
 
 #[cfg(test)]

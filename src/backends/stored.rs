@@ -1,9 +1,10 @@
-//! Transfers, and rows that were given up, as SQL stores keep them, column by column.
+//! Transfers, rows that were given up and decisions as SQL stores keep them, column by column.
 
 use std::sync::Arc;
 
 use crate::domain::config::ClientId;
 use crate::domain::dead_row::{DeadRow, GivenUp};
+use crate::domain::decision::{Decision, Subject};
 use crate::domain::stash::RowState;
 use crate::domain::transfer::{DocumentHash, EventId, NewTransfer, Sequence, SourcePosition, Transfer};
 use crate::ports::StoreError;
@@ -112,4 +113,11 @@ fn sequence(incarnation: i64, partition: i64, offset: i64) -> Result<Sequence, S
         partition: partition.try_into().map_err(|_| broken("partition"))?,
         offset,
     })
+}
+
+/// The decision in these columns. Refused when one holds what this service never writes.
+pub(super) fn decision(subject: &str, by: &str, reason: &str, since_ms: i64) -> Result<Decision, StoreError> {
+    Subject::parse(subject)
+        .and_then(|subject| Decision::new(subject, by, reason, since_ms))
+        .map_err(|err| StoreError::Refused(format!("stored decision is broken: {err}")))
 }

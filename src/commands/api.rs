@@ -23,10 +23,10 @@ const ANSWER_BYTES: usize = 128 << 20;
 #[derive(Args)]
 pub(super) struct ApiOptions {
     /// Where the service is
-    #[arg(long, env = "DISPATCHER_URL", default_value = "http://127.0.0.1:4010", value_parser = parse_url)]
+    #[arg(long, global = true, env = "DISPATCHER_URL", default_value = "http://127.0.0.1:4010", value_parser = parse_url)]
     url: Url,
     /// The admin token. Better given as DISPATCHER_ADMIN_TOKEN or DISPATCHER_ADMIN_TOKEN_FILE: others can see arguments
-    #[arg(long)]
+    #[arg(long, global = true)]
     token: Option<String>,
 }
 
@@ -105,8 +105,8 @@ impl Api {
         self.request(Method::DELETE, path, Bytes::new()).await.map(|(status, _)| status)
     }
 
-    pub(super) async fn post(&self, path: &str, json: Bytes) -> Result<Value, ApiError> {
-        self.request(Method::POST, path, json).await.map(|(_, answer)| answer)
+    pub(super) async fn post(&self, path: &str, json: Bytes) -> Result<(StatusCode, Value), ApiError> {
+        self.request(Method::POST, path, json).await
     }
 
     async fn request(

@@ -11,6 +11,8 @@ pub mod explain;
 mod logging;
 mod operational_events;
 mod output;
+mod owners;
+mod queues;
 pub mod receive;
 mod records;
 mod run;
@@ -62,6 +64,10 @@ enum Command {
     Explain(explain::ExplainOptions),
     /// List and change the clients of a running service
     Clients(clients::ClientsOptions),
+    /// List the blocked owners, block and unblock them
+    Owners(owners::OwnersOptions),
+    /// Look at the queues of a running service and their jobs, and act on them
+    Queues(queues::QueuesOptions),
     /// Print what happened to clients and to the service itself, as JSON lines
     OperationalEvents(operational_events::OperationalEventsOptions),
     /// Print the source records that could not be read, as JSON lines
@@ -97,6 +103,8 @@ fn dispatch(cli: Cli) -> anyhow::Result<()> {
             Command::Receive(options) => receive::run(options).await,
             Command::Explain(options) => explain::run(options).await,
             Command::Clients(options) => clients::run(options, &environment).await,
+            Command::Owners(options) => owners::run(options, &environment).await,
+            Command::Queues(options) => queues::run(options, &environment).await,
             Command::OperationalEvents(options) => operational_events::run(options, &environment).await,
             Command::DeadLetters(options) => dead_letters::run(options, &environment).await,
         }

@@ -26,7 +26,7 @@ pub enum Phase {
     Draining,
     /// An operator's decision: changes wait.
     Paused,
-    /// The config is INACTIVE, deleted or unusable: changes wait.
+    /// The config is INACTIVE, deleted or unusable, or its owner is blocked: changes wait.
     Disabled,
 }
 
@@ -83,7 +83,7 @@ pub struct ClientState {
     /// Who paused it.
     #[serde(default)]
     pub paused_by: Option<String>,
-    /// Why its config does not let it deliver.
+    /// Why its config, or its owner, does not let it deliver.
     #[serde(default)]
     pub disabled_by: Option<String>,
 }
@@ -111,7 +111,7 @@ pub enum ClientEvent {
     RowsWaiting,
     /// No rows wait any more.
     RowsGone,
-    /// The config is active and has no fault. Changes nothing while it was so before.
+    /// The config is active and has no fault, and nobody blocks its owner. Changes nothing while it was so before.
     ConfigUsable,
     /// The config is active, and its value has a fault.
     ConfigUnusable {
@@ -120,6 +120,11 @@ pub enum ClientEvent {
     },
     /// The config is INACTIVE, deleted or gone.
     ConfigInactive,
+    /// The config is active, and its owner is blocked.
+    OwnerBlocked {
+        /// By whom, and why.
+        reason: String,
+    },
     /// There is a reason to try now whatever the schedule says: the webhook is another, or an operator asks.
     TryNow,
     /// An operator stops it.
@@ -183,7 +188,9 @@ impl ClientState {
                 next.last_failure = None;
             }
             ClientEvent::ConfigUsable => next.disabled_by = None,
-            ClientEvent::ConfigUnusable { reason } => next.disabled_by = Some(reason.clone()),
+            ClientEvent::ConfigUnusable { reason } | ClientEvent::OwnerBlocked { reason } => {
+                next.disabled_by = Some(reason.clone())
+            }
             ClientEvent::ConfigInactive => next.disabled_by = Some("config is not active".to_owned()),
             ClientEvent::TryNow => {
                 next.hold_until_ms = None;

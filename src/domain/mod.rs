@@ -6,11 +6,13 @@ pub mod client_state;
 pub mod commit_window;
 pub mod config;
 pub mod dead_row;
+pub mod decision;
 pub mod delivery;
 pub mod document;
 pub mod extended_json;
 #[cfg(test)]
 pub(crate) mod fixtures;
+pub mod guard;
 pub mod intake;
 pub mod job;
 pub mod operational_event;

@@ -1,10 +1,10 @@
 //! To whom a change goes, and as what.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
 use super::change_event::{ChangeEvent, Op};
-use super::config::{BodyFormat, ClientConfig, ClientId, Status};
+use super::config::{BodyFormat, ClientId, Status};
+use super::guard::{Subscriber, WhenBlocked};
 
 /// What routing looks at in a change. Clients may come twice.
 #[derive(Debug, Clone, Copy)]
@@ -53,6 +53,8 @@ pub struct RoutingSettings<'a> {
     pub revoke: bool,
     /// The platform's prefix of db names, `wnx`: filter patterns are written without it.
     pub mongo_prefix: &'a str,
+    /// What becomes of changes for clients whose owner is blocked.
+    pub blocked: WhenBlocked,
 }
 
 /// What becomes of a change for one client.
@@ -110,6 +112,8 @@ pub enum SkipReason {
     Filtered,
     /// The client lost access, and the setting `revoke` is off.
     Revoked,
+    /// The client's owner is blocked.
+    OwnerBlocked,
 }
 
 impl SkipReason {
@@ -125,18 +129,19 @@ impl SkipReason {
             Self::Inactive => "inactive",
             Self::Filtered => "filtered",
             Self::Revoked => "revoked",
+            Self::OwnerBlocked => "owner_blocked",
         }
     }
 }
 
-/// Decides for each client of a change, each named once, in the order of the document. `lookup` gives a
-/// client's config; what it does not find is skipped, so whoever calls has looked well before.
+/// Decides for each client of a change, each named once, in the order of the document. `lookup` finds a
+/// client; what it does not find is skipped, so whoever calls has looked well before.
 ///
 /// # Errors
 /// The change goes to nobody, whatever the configs say.
 pub fn route(
     input: &RoutingInput<'_>,
-    lookup: impl Fn(&ClientId) -> Option<Arc<ClientConfig>>,
+    lookup: impl Fn(&ClientId) -> Option<Subscriber>,
     settings: &RoutingSettings<'_>,
 ) -> Result<Vec<Decision>, SkipReason> {
     check_event(input)?;
@@ -145,7 +150,7 @@ pub fn route(
     let removed = input.removed_clients.iter().map(|client| (client, SentAs::Revocation));
     let mut seen = HashSet::new();
     let decisions = kept.chain(removed).filter(|(client, _)| seen.insert(*client)).map(|(client, change)| {
-        let verdict = match admit(input, change, lookup(client).as_deref(), settings) {
+        let verdict = match admit(input, change, lookup(client).as_ref(), settings) {
             Ok(format) => {
                 Verdict::Send { change, include_before: includes_before(input, &before, client), format }
             }
@@ -175,7 +180,7 @@ fn check_event(input: &RoutingInput<'_>) -> Result<(), SkipReason> {
 fn admit(
     input: &RoutingInput<'_>,
     change: SentAs,
-    config: Option<&ClientConfig>,
+    client: Option<&Subscriber>,
     settings: &RoutingSettings<'_>,
 ) -> Result<BodyFormat, SkipReason> {
     let op = match change {
@@ -183,7 +188,8 @@ fn admit(
         SentAs::Revocation if settings.revoke => Op::Delete,
         SentAs::Revocation => return Err(SkipReason::Revoked),
     };
-    let config = config.ok_or(SkipReason::NoConfig)?;
+    let client = client.ok_or(SkipReason::NoConfig)?;
+    let config = client.config();
     if config.deleted {
         return Err(SkipReason::Deleted);
     }
@@ -192,6 +198,10 @@ fn admit(
     }
     if !config.filter.admits(input.db, input.collection, op, settings.mongo_prefix) {
         return Err(SkipReason::Filtered);
+    }
+    // The last question: what it counts is what the block alone keeps away.
+    if client.blocked().is_some() && settings.blocked == WhenBlocked::Skip {
+        return Err(SkipReason::OwnerBlocked);
     }
     // A config that is active but faulty is routed: delivery holds what it cannot send.
     Ok(config.format)

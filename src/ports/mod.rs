@@ -6,6 +6,7 @@ pub mod blocked_owners;
 pub mod client_configs;
 pub mod client_states;
 pub mod clock;
+pub mod decisions;
 pub mod event_log;
 pub mod findings;
 pub mod job_queue;

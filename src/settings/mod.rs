@@ -32,6 +32,7 @@ pub use roles::{Role, Roles};
 
 use crate::backends::http::EgressRule;
 use crate::domain::config::{Secret, SigningKey};
+use crate::domain::guard::WhenBlocked;
 
 /// The settings of one process.
 #[derive(Debug, Clone, Deserialize)]
@@ -63,6 +64,8 @@ pub struct Settings {
     pub stash: Stash,
     /// Who gets what.
     pub routing: Routing,
+    /// Blocked owners.
+    pub guard: Guard,
     /// The transfer log.
     pub transfer: TransferLog,
     /// Delivery to webhooks.
@@ -161,6 +164,14 @@ pub enum Start {
 pub struct Routing {
     /// Whether a client that is taken off a document gets a delete.
     pub revoke: bool,
+}
+
+/// Blocked owners.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Guard {
+    /// What becomes of changes for their clients.
+    pub blocked: WhenBlocked,
 }
 
 /// The transfer log.

@@ -6,8 +6,9 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use serde::Deserialize;
 use serde_json::json;
 
+use super::Shared;
+use super::path::{client_of, query};
 use super::problem::{Problem, ask};
-use super::{Shared, client_of, query};
 use crate::ports::attempts::LARGEST_ATTEMPT_PAGE;
 
 const DEFAULT_PAGE: usize = 100;

@@ -9,9 +9,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use super::path::{client_of, query};
 use super::problem::{Problem, ask};
 use super::redact::redact;
-use super::{Shared, body, client_of, query};
+use super::{Shared, body, decisions};
 use crate::domain::client_state::ClientState;
 use crate::domain::config::{ClientId, Status, read_value};
 use crate::domain::stash::Backlog;
@@ -182,12 +183,16 @@ fn view(shared: &Shared, client: &ClientId, known: &Client) -> Value {
             "value": redact(&stored.value),
         })
     });
+    let block_list = (shared.service.block_list)();
+    let subscriber = known.config.as_ref().map(|stored| block_list.judge(&stored.config));
+    let blocked = subscriber.as_ref().and_then(|subscriber| subscriber.blocked());
     let backlog = &known.backlog;
     let delivery = (shared.service.delivery)(client);
     let state = delivery.as_ref().map_or_else(|| json!(known.state), |delivery| delivery["state"].clone());
     json!({
         "client": client,
         "config": config,
+        "blocked": blocked.map(decisions::block),
         "state": state,
         "in_flight": delivery.as_ref().map_or(json!(0), |delivery| delivery["in_flight"].clone()),
         "queued": delivery.as_ref().map_or(json!(0), |delivery| delivery["queued"].clone()),

@@ -4,8 +4,9 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::Shared;
+use super::path::query;
 use super::problem::{Problem, ask};
-use super::{Shared, query};
 use crate::ports::event_log::{DeadLetter, NewRecord};
 
 const DEFAULT_PAGE: usize = 100;

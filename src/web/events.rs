@@ -6,8 +6,9 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::json;
 
+use super::path::query;
 use super::problem::{Problem, ask};
-use super::{INTAKE_KIB, REQUEST_BYTES, Shared, body, query};
+use super::{INTAKE_KIB, REQUEST_BYTES, Shared, body};
 use crate::domain::intake::{self, Defaults};
 use crate::ports::event_log::NewRecord;
 

@@ -6,6 +6,8 @@
 //! | `GET /v1/clients`, `GET`, `PUT`, `DELETE /v1/clients/{id}` | client configs with state and backlog | admin |
 //! | `GET /v1/clients/{id}/attempts` | attempts to deliver to a client | admin |
 //! | `GET /v1/operational-events` | what happened that the operator wants to know of | admin |
+//! | `GET /v1/blocked-owners`, `PUT`, `DELETE /v1/blocked-owners/{owner}` | owners whose work is not done | admin |
+//! | `GET /v1/queues`, `/v1/queues/{queue}` and what stands below | queues, jobs and schedules: looked at, and acted on | admin |
 //! | `GET /v1/dead-letters` | source records that could not be read | admin |
 //! | `GET /status` | every actor and store; 503 when one is down | anybody |
 //! | `GET /livez`, `GET /readyz` | the probes | anybody |
@@ -15,12 +17,16 @@
 
 mod admin;
 mod attempts;
+mod blocked_owners;
 mod body;
 mod clients;
 mod dead_letters;
+mod decisions;
 mod events;
 mod operational_events;
+mod path;
 mod problem;
+mod queues;
 mod readiness;
 mod redact;
 mod starting;
@@ -36,29 +42,29 @@ use std::time::{Duration, Instant};
 
 use actix_web::dev::Server;
 use actix_web::middleware::{DefaultHeaders, from_fn};
-use actix_web::{App, HttpServer, Resource, web};
+use actix_web::{App, HttpServer, Resource, Route, web};
 use actix_web_prom::PrometheusMetricsBuilder;
 use tokio::sync::{Mutex, Semaphore};
 
 use crate::domain::attempt::Attempt;
 use crate::domain::config::{ClientId, Secret};
+use crate::domain::guard::BlockList;
 use crate::metrics::Metrics;
 use crate::ports::BoxFuture;
 use crate::ports::attempts::Attempts;
 use crate::ports::client_configs::ClientConfigs;
 use crate::ports::client_states::ClientStates;
 use crate::ports::clock::Clock;
+use crate::ports::decisions::Decisions;
 use crate::ports::event_log::EventLog;
+use crate::ports::job_queue::JobQueue;
 use crate::ports::operational_events::OperationalEvents;
 use crate::ports::stash::Stash;
-use problem::Problem;
 pub use readiness::Readiness;
 pub use starting::{Startup, starting};
 
 /// Bytes of a request to `POST /v1/events`.
 pub const REQUEST_BYTES: usize = 32 << 20;
-/// Bytes of a client's id.
-const CLIENT_ID_BYTES: usize = 512;
 /// KiB of event requests that are in memory at a time; more wait to be read.
 const INTAKE_KIB: usize = 128 << 10;
 
@@ -95,6 +101,14 @@ pub struct WebState {
     pub configs: Arc<dyn ClientConfigs>,
     /// Ready when everything that delivers uses the client's new config.
     pub refresh_config: Ask<ClientId, Result<(), String>>,
+    /// What operators decided.
+    pub decisions: Arc<dyn Decisions>,
+    /// The blocked owners, as everything that routes and delivers knows them.
+    pub block_list: Arc<dyn Fn() -> BlockList + Send + Sync>,
+    /// Ready when that is the list of the store.
+    pub refresh_block_list: Ask<(), Result<(), String>>,
+    /// The queues, in the order in which they are shown.
+    pub queues: Vec<Arc<dyn JobQueue>>,
     /// The log that takes events.
     pub log: Arc<dyn EventLog>,
     /// What waits.
@@ -198,46 +212,43 @@ fn api(app: &mut web::ServiceConfig) {
         ))
         .service(only(web::resource("/clients/{id}/attempts").get(attempts::list), "GET"))
         .service(only(web::resource("/operational-events").get(operational_events::list), "GET"))
+        .service(only(web::resource("/blocked-owners").get(blocked_owners::list), "GET"))
+        .service(only(
+            web::resource("/blocked-owners/{owner}").put(blocked_owners::put).delete(blocked_owners::delete),
+            "PUT, DELETE",
+        ))
         .service(only(web::resource("/dead-letters").get(dead_letters::list), "GET"))
+        .configure(queue_routes)
         .default_service(web::to(async || problem::not_found("there is nothing at this path")));
     app.service(api);
+}
+
+fn queue_routes(api: &mut web::ServiceConfig) {
+    let post = |path: &str, route: Route| only(web::resource(path).route(route), "POST");
+    api.service(only(web::resource("/queues").get(queues::list), "GET"))
+        .service(only(web::resource("/queues/{queue}").get(queues::get), "GET"))
+        .service(only(web::resource("/queues/{queue}/jobs").get(queues::jobs), "GET"))
+        .service(only(
+            web::resource("/queues/{queue}/jobs/{id}").get(queues::job).delete(queues::remove),
+            "GET, DELETE",
+        ))
+        .service(post("/queues/{queue}/jobs/{id}/promote", web::post().to(queues::promote)))
+        .service(post("/queues/{queue}/jobs/{id}/retry", web::post().to(queues::retry)))
+        .service(post("/queues/{queue}/promote-all", web::post().to(queues::promote_all)))
+        .service(post("/queues/{queue}/retry-all", web::post().to(queues::retry_all)))
+        .service(post("/queues/{queue}/clean", web::post().to(queues::clean)))
+        .service(post("/queues/{queue}/pause", web::post().to(queues::pause)))
+        .service(post("/queues/{queue}/resume", web::post().to(queues::resume)))
+        .service(only(web::resource("/queues/{queue}/schedules").get(queues::schedules), "GET"))
+        .service(only(
+            web::resource("/queues/{queue}/schedules/{id}")
+                .get(queues::schedule)
+                .delete(queues::remove_schedule),
+            "GET, DELETE",
+        ));
 }
 
 /// Answers other methods with what is allowed.
 fn only(resource: Resource, methods: &'static str) -> Resource {
     resource.default_service(web::to(async move || problem::method_not_allowed(methods)))
-}
-
-/// The client of a path `/v1/clients/{id}` or below: strictly percent-decoded, so that every id has a path.
-fn client_of(request: &actix_web::HttpRequest) -> Result<ClientId, Problem> {
-    let broken = |why: &str| Problem::bad_request(format!("client id in the path: {why}"));
-    let segment = request.uri().path().split('/').nth(3).unwrap_or_default();
-    let bytes = percent_decode(segment).ok_or_else(|| broken("broken percent encoding"))?;
-    if bytes.is_empty() || bytes.len() > CLIENT_ID_BYTES {
-        return Err(broken("must be 1 to 512 bytes"));
-    }
-    let text = String::from_utf8(bytes).map_err(|_| broken("not UTF-8"))?;
-    Ok(ClientId::new(&text))
-}
-
-fn percent_decode(text: &str) -> Option<Vec<u8>> {
-    let mut bytes = text.bytes();
-    let mut decoded = Vec::with_capacity(text.len());
-    while let Some(byte) = bytes.next() {
-        if byte != b'%' {
-            decoded.push(byte);
-            continue;
-        }
-        let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
-        let (high, low) = (digit(bytes.next())?, digit(bytes.next())?);
-        decoded.push((high * 16 + low) as u8);
-    }
-    Some(decoded)
-}
-
-/// Reads the query of a request.
-fn query<T: serde::de::DeserializeOwned>(request: &actix_web::HttpRequest) -> Result<T, Problem> {
-    web::Query::<T>::from_query(request.query_string())
-        .map(web::Query::into_inner)
-        .map_err(|err| Problem::bad_request(format!("query: {err}")))
 }

@@ -4,8 +4,9 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use serde::Deserialize;
 use serde_json::json;
 
+use super::Shared;
+use super::path::query;
 use super::problem::{Problem, ask};
-use super::{Shared, query};
 use crate::domain::config::ClientId;
 use crate::domain::operational_event::NumberedEvent;
 use crate::ports::operational_events::{EventOrder, EventPage, LARGEST_EVENT_PAGE};

@@ -2,11 +2,14 @@
 
 mod admin;
 mod attempts;
+mod blocked_owners;
 mod clients;
 mod dead_letters;
 mod events;
+mod fake_queue;
 mod fakes;
 mod operational_events;
+mod queues;
 mod status;
 
 use std::collections::HashMap;
@@ -19,9 +22,15 @@ use futures_util::FutureExt;
 use futures_util::future::ready;
 use serde_json::{Value, json};
 
-use self::fakes::{FakeAttempts, FakeConfigs, FakeEvents, FakeLog, FakeStash, FakeStates, FixedClock};
+use self::fake_queue::FakeQueue;
+use self::fakes::{
+    FakeAttempts, FakeConfigs, FakeDecisions, FakeEvents, FakeLog, FakeStash, FakeStates, FixedClock,
+};
 use super::*;
+use crate::domain::decision::DecisionKind;
 use crate::ports::event_log::NewRecord;
+use crate::workers::QueuePauses;
+use crate::workers::queues::Queue;
 
 /// A record, in the form in which it is taken.
 const RECORD: &str =
@@ -36,6 +45,9 @@ struct World {
     states: Arc<FakeStates>,
     events: Arc<FakeEvents>,
     attempts: Arc<FakeAttempts>,
+    decisions: Arc<FakeDecisions>,
+    queue: Arc<FakeQueue>,
+    block_list_is_late: Arc<std::sync::Mutex<bool>>,
     readiness: Arc<Readiness>,
     metrics: Metrics,
     refreshed: Arc<std::sync::Mutex<Vec<ClientId>>>,
@@ -64,6 +76,9 @@ impl World {
         let states = Arc::new(FakeStates::default());
         let events = Arc::new(FakeEvents::default());
         let attempts = Arc::new(FakeAttempts::default());
+        let decisions = Arc::new(FakeDecisions::default());
+        let queue = FakeQueue::new(Queue::Dispatcher);
+        let block_list_is_late = Arc::<std::sync::Mutex<bool>>::default();
         let readiness = Arc::new(Readiness::default());
         let metrics = Metrics::new();
         let refreshed = Arc::new(std::sync::Mutex::new(Vec::new()));
@@ -90,6 +105,18 @@ impl World {
                     ready(result).boxed()
                 })
             },
+            decisions: decisions.clone(),
+            block_list: {
+                let decisions = decisions.clone();
+                Arc::new(move || BlockList::new(decisions.now(DecisionKind::BlockedOwner)))
+            },
+            refresh_block_list: {
+                let late = block_list_is_late.clone();
+                Arc::new(move |()| {
+                    ready(if *late.lock().unwrap() { Err("away".to_owned()) } else { Ok(()) }).boxed()
+                })
+            },
+            queues: vec![queue.clone(), FakeQueue::new(Queue::Heavy)],
             log: log.clone(),
             stash: stash.clone(),
             states: states.clone(),
@@ -138,6 +165,9 @@ impl World {
             states,
             events,
             attempts,
+            decisions,
+            queue,
+            block_list_is_late,
             readiness,
             metrics,
             refreshed,
@@ -182,6 +212,10 @@ impl World {
 
     async fn post(&self, path: &str, body: impl Into<Bytes>) -> Answer {
         self.send(Method::POST, path, &[], body).await
+    }
+
+    fn pauses(&self) -> QueuePauses {
+        QueuePauses::new(self.decisions.clone(), vec![self.queue.clone()])
     }
 
     fn taken(&self) -> Vec<NewRecord> {

@@ -8,6 +8,7 @@
 //! | [`handler`] | what a handler gets, and how it ends |
 //! | [`worker`] | runs a handler: guard, time-out, panics, retries, counting |
 //! | [`schedules`] | jobs that the clock adds |
+//! | [`pauses`] | pauses of queues, which outlive what Redis holds |
 //! | [`exclusive`] | work that one replica does at a time |
 //! | [`queues`] | the queues and jobs of this service |
 //! | [`upkeep`] | its handler of what the clock starts |
@@ -16,6 +17,7 @@ pub mod exclusive;
 pub mod handler;
 #[macro_use]
 pub mod jobs;
+pub mod pauses;
 pub mod producer;
 #[macro_use]
 pub mod queue_set;
@@ -28,6 +30,7 @@ pub mod worker;
 pub use self::exclusive::{Exclusive, Fence, Run};
 pub use self::handler::{Handled, JobContext, JobFailure, JobHandler};
 pub use self::jobs::{Jobs, Payload, Scope, Unreadable};
+pub use self::pauses::{KeptPauses, QueuePauses};
 pub use self::producer::{AddError, Producer, When};
 pub use self::queue_set::{OpenQueues, QueueSet};
 pub use self::schedules::{Schedule, ScheduleError, ScheduleTable};

@@ -15,6 +15,7 @@ use dispatcher::ports::client_configs::ConfigNotice;
 use dispatcher::ports::clock::Clock;
 use fastrand::Rng;
 use tokio::runtime::Handle;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::memory::configs::Notices;
@@ -74,6 +75,7 @@ pub(crate) struct Replica<'w> {
     life: Life<'w>,
     link: Arc<Link>,
     notices: Arc<Notices>,
+    block_list: Arc<Notify>,
     /// It stands still, for so long by now.
     stands: Option<Duration>,
     /// When its stop in order is done; and how long that takes by now.
@@ -108,6 +110,7 @@ impl<'w> Cluster<'w> {
         world.stash.runs_on(handle.clone());
         world.states.runs_on(handle.clone());
         world.configs.runs_on(handle.clone());
+        world.decisions.runs_on(handle.clone());
         world.log.medium.runs_on(handle);
         Self { world, servers, replicas: Vec::new(), turn, rng: Rng::with_seed(seed), started: 0 }
     }
@@ -119,7 +122,8 @@ impl<'w> Cluster<'w> {
         let turns = Turns::new();
         let (world, link, notices) = (self.world, Arc::new(Link::default()), Arc::new(Notices::default()));
         let server = self.servers.system.block_on(async { Handle::current() });
-        let (told, own_link) = (notices.clone(), link.clone());
+        let block_list = Arc::new(Notify::new());
+        let (told, told_block_list, own_link) = (notices.clone(), block_list.clone(), link.clone());
         let begin = async move {
             let clock: Arc<dyn Clock> = Arc::new(ReplicaClock::new(world.clock.clone()));
             let may_send = own_link.watch(world.log.clone(), clock.clone());
@@ -131,7 +135,13 @@ impl<'w> Cluster<'w> {
                 asks_permission: world.choices.asks_permission,
             };
             let senders = world.receiver.new_life().watched(server, may_send);
-            let ports = Ports { log: Arc::new(log), senders: Arc::new(senders), clock, notices: told };
+            let ports = Ports {
+                log: Arc::new(log),
+                senders: Arc::new(senders),
+                clock,
+                notices: told,
+                block_list: told_block_list,
+            };
             Life::begin(world, ports).await
         };
         let mut begin = Box::pin(begin);
@@ -157,7 +167,9 @@ impl<'w> Cluster<'w> {
         }
         let Some(life) = replica else { unreachable!("it began") };
         drop(begin);
-        self.replicas.push(Replica { number, life, link, notices, stands: None, stopping: None, turns });
+        let replica =
+            Replica { number, life, link, notices, block_list, stands: None, stopping: None, turns };
+        self.replicas.push(replica);
         self.replicas.len() - 1
     }
 
@@ -205,6 +217,14 @@ impl<'w> Cluster<'w> {
     pub(crate) fn tell(&self, client: &str) {
         for replica in &self.replicas {
             replica.notices.tell(ConfigNotice::Changed(ClientId::new(client)));
+        }
+    }
+
+    /// Blocks the owner of a client, or lets him go, and tells all replicas.
+    pub(crate) fn block(&self, client: &str, blocked: bool) {
+        self.world.block(client, blocked);
+        for replica in &self.replicas {
+            replica.block_list.notify_one();
         }
     }
 

@@ -21,7 +21,7 @@ const USUAL_SEEDS: std::ops::Range<u64> = 0..400;
 
 const CLIENTS: [&str; 3] = ["a", "d", "b"];
 const DOCUMENTS: [&str; 4] = ["1", "2", "3", "4"];
-const STORES: [&str; 4] = ["stash", "log", "configs", "states"];
+const STORES: [&str; 5] = ["stash", "log", "configs", "states", "decisions"];
 const KINDS: [&str; 5] = ["delivery", "ingest-transfer", "stash", "fleet", "config-cache"];
 
 #[test]
@@ -207,7 +207,8 @@ impl History {
             14 if self.with("restart") => self.restart(process),
             15 if self.with("panic") => self.panic(),
             16 | 17 if self.with("config") => self.config(process).await,
-            18 | 19 if self.with("replay") => self.replay(),
+            18 if self.with("block") => self.block(process).await,
+            19 if self.with("replay") => self.replay(),
             _ => {}
         }
         let ms = match self.rng.u8(0..10) {
@@ -265,7 +266,8 @@ impl History {
                 }
             };
         }
-        each!("stash" => world.stash, "log" => world.log.medium, "configs" => world.configs, "states" => world.states);
+        each!("stash" => world.stash, "log" => world.log.medium, "configs" => world.configs, "states" => world.states,
+            "decisions" => world.decisions);
     }
 
     fn restart(&mut self, process: &Life<'_>) {
@@ -316,12 +318,31 @@ impl History {
         }
     }
 
+    /// The owner of a client is blocked, or let go. While the process knows that he is blocked nothing begins to be sent to him.
+    async fn block(&mut self, process: &Life<'_>) {
+        let (client, blocked) = (self.client(), self.rng.u8(0..3) > 0);
+        self.tell(|| format!("owner of {client}: blocked {blocked}"));
+        if self.rng.u8(0..4) == 0 {
+            self.world.block(client, blocked);
+            return;
+        }
+        process.block(client, blocked).await;
+        if blocked {
+            let sent = |world: &World| world.receiver.book().of(client).count();
+            let before = sent(&self.world);
+            let ms = self.rng.u64(0..20_000);
+            process.pass(Duration::from_millis(ms)).await;
+            assert_eq!(sent(&self.world), before, "SEED={}: sent although blocked", self.seed);
+        }
+    }
+
     /// Everything is well from now on: the service comes to rest, and nothing was lost or out of order.
     async fn heal(&mut self, process: &Life<'_>) {
         self.tell(|| "the world heals".to_owned());
         self.world.heal();
         for client in &CLIENTS[..self.clients] {
             process.configure(client, Status::Active, "").await;
+            process.block(client, false).await;
         }
         process.until(&format!("rest of SEED={}", self.seed), || self.world.is_at_rest()).await;
         // What is sent after it looks like rest would be wrong, too.

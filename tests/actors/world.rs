@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use actix::{Addr, System};
 use bytes::Bytes;
-use dispatcher::actors::config_cache::{ConfigCacheActor, Refresh, Reload, config_table};
+use dispatcher::actors::config_cache::{ConfigCacheActor, Refresh, Reload, ReloadBlockList, config_table};
 use dispatcher::actors::delivery::{DeliveryLimits, DeliveryServices};
 use dispatcher::actors::delivery_fleet::{DELIVERY_KIND, DeliveryFleetActor, Introduce, QuiesceAll};
 use dispatcher::actors::ingest::transfer::TransferStage;
@@ -24,10 +24,12 @@ use dispatcher::ports::clock::Clock;
 use dispatcher::ports::event_log::{BatchLimits, EventLog};
 use dispatcher::ports::webhook_sender::WebhookSenders;
 use dispatcher::runtime::{Arbiters, ByteBudget, Cell, Kit, RestartPolicy, Supervised, supervise};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::memory::Medium;
 use crate::memory::configs::{self, Configs, MemoryConfigs, Notices};
+use crate::memory::decisions::{self, Made, MemoryDecisions};
 use crate::memory::log::{LogData, MemoryLog};
 use crate::memory::records::Kept;
 use crate::memory::stash::{MemoryStash, Rules, StashData};
@@ -77,6 +79,7 @@ pub(crate) struct World {
     pub(crate) stash: Arc<Medium<StashData>>,
     pub(crate) states: Arc<Medium<HashMap<ClientId, dispatcher::domain::client_state::ClientState>>>,
     pub(crate) configs: Arc<Medium<Configs>>,
+    pub(crate) decisions: Arc<Medium<Made>>,
     pub(crate) log: Arc<MemoryLog>,
     pub(crate) receiver: Arc<Receiver>,
     pub(crate) events: Kept<OperationalEvent>,
@@ -99,6 +102,7 @@ impl World {
             stash: Medium::new("stash", clock.clone(), seed ^ 1, stash),
             states: Medium::new("states", clock.clone(), seed ^ 2, HashMap::new()),
             configs: Medium::new("configs", clock.clone(), seed ^ 3, Configs::new()),
+            decisions: Medium::new("decisions", clock.clone(), seed ^ 6, Made::new()),
             log: Arc::new(MemoryLog::new(Medium::new(
                 "log",
                 clock.clone(),
@@ -134,6 +138,7 @@ impl World {
         self.log.medium.process_died();
         self.states.process_died();
         self.configs.process_died();
+        self.decisions.process_died();
         drop(system);
         told
     }
@@ -216,6 +221,12 @@ impl World {
         configs::put(&mut self.configs.data(), &ClientId::new(client), status, &value, now_ms);
     }
 
+    /// Blocks the owner of a client, or lets him go: nobody is told.
+    pub(crate) fn block(&self, client: &str, blocked: bool) {
+        let owner = configs::owner_of(&ClientId::new(client));
+        decisions::block(&mut self.decisions.data(), &owner, blocked);
+    }
+
     /// All changes of the log are committed, and no row waits.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.log.medium.data().is_committed() && self.stash.data().pending() == 0
@@ -225,6 +236,7 @@ impl World {
         self.stash.heal();
         self.states.heal();
         self.configs.heal();
+        self.decisions.heal();
         self.log.medium.heal();
         self.receiver.heal();
     }
@@ -249,6 +261,8 @@ pub(crate) struct Ports {
     pub(crate) senders: Arc<dyn WebhookSenders>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) notices: Arc<Notices>,
+    /// It is told that the block list is another.
+    pub(crate) block_list: Arc<Notify>,
 }
 
 impl Ports {
@@ -259,6 +273,7 @@ impl Ports {
             senders: Arc::new(world.receiver.new_life()),
             clock: Arc::new(ActorClock(world.clock.clone())),
             notices: Arc::default(),
+            block_list: Arc::default(),
         }
     }
 }
@@ -283,6 +298,7 @@ impl<'a> Life<'a> {
         let arbiter = arbiters.pick(0);
         let stash = Arc::new(MemoryStash(world.stash.clone()));
         let configs = Arc::new(MemoryConfigs::new(world.configs.clone(), ports.notices));
+        let decisions = Arc::new(MemoryDecisions::new(world.decisions.clone(), ports.block_list));
 
         let (store, stash_metrics) = (stash.clone(), metrics.clone());
         let stash_writes =
@@ -313,7 +329,7 @@ impl<'a> Life<'a> {
         let (changes, cache_metrics) = (fleet.clone().recipient(), metrics.clone());
         let clock = ports.clock;
         let config_cache = supervise(&kit, &arbiter, "config-cache", "", move |cell| {
-            ConfigCacheActor::new(cell, configs, writer, changes, clock, cache_metrics)
+            ConfigCacheActor::new(cell, configs, decisions, writer, changes, clock, cache_metrics)
         })
         .addr;
         fleet.do_send(Introduce(config_cache.clone()));
@@ -356,6 +372,14 @@ impl<'a> Life<'a> {
     /// Tells the process that a config changed.
     pub(crate) async fn refresh(&self, client: &str) {
         while !matches!(self.config_cache.send(Refresh(ClientId::new(client))).await, Ok(Ok(()))) {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// Blocks the owner of a client, or lets him go, and sees to it that the process knows.
+    pub(crate) async fn block(&self, client: &str, blocked: bool) {
+        self.world.block(client, blocked);
+        while !matches!(self.config_cache.send(ReloadBlockList).await, Ok(Ok(()))) {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }

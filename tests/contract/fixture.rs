@@ -15,6 +15,7 @@ use dispatcher::ports::attempts::Attempts;
 use dispatcher::ports::client_configs::ClientConfigs;
 use dispatcher::ports::client_states::ClientStates;
 use dispatcher::ports::clock::SystemClock;
+use dispatcher::ports::decisions::Decisions;
 use dispatcher::ports::event_log::{BatchLimits, EventLog};
 use dispatcher::ports::job_queue::JobQueues;
 use dispatcher::ports::locks::Locks;
@@ -29,6 +30,7 @@ pub(crate) struct Stores {
     pub(crate) stash: Arc<dyn Stash>,
     pub(crate) configs: Arc<dyn ClientConfigs>,
     pub(crate) states: Arc<dyn ClientStates>,
+    pub(crate) decisions: Arc<dyn Decisions>,
     pub(crate) locks: Arc<dyn Locks>,
     pub(crate) events: Arc<dyn OperationalEvents>,
     pub(crate) attempts: Arc<dyn Attempts>,
@@ -72,6 +74,7 @@ impl Backend for EmbeddedBackend {
                 stash: embedded.stash(),
                 configs: embedded.configs(),
                 states: embedded.states(),
+                decisions: embedded.decisions(),
                 locks: embedded.locks(),
                 events: embedded.operational_events(),
                 attempts: embedded.attempts(),

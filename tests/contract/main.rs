@@ -7,6 +7,9 @@ mod client_configs;
 mod client_states;
 mod clock;
 mod dead_rows;
+#[cfg(feature = "cluster")]
+mod decision_copies;
+mod decisions;
 mod event_log;
 mod fixture;
 mod job_queue;
@@ -23,6 +26,8 @@ mod platform;
 mod platform_configs;
 #[cfg(feature = "cluster")]
 mod postgres;
+#[cfg(feature = "cluster")]
+mod queue_pauses;
 #[cfg(feature = "cluster")]
 #[path = "../services/mod.rs"]
 mod services;
@@ -117,6 +122,12 @@ mod embedded {
             configs_outlive_a_restart,
         ],
         client_states: [a_state_comes_back, states_outlive_a_restart],
+        decisions: [
+            a_decision_holds_since_it_was_made_first,
+            kinds_are_independent,
+            what_is_taken_back_is_gone,
+            decisions_outlive_a_restart,
+        ],
         locks: [
             a_lease_is_of_one,
             tokens_rise_with_each_holder,
@@ -221,6 +232,12 @@ mod on_postgres {
             a_forced_replay_stands_where_it_came,
         ],
         client_states: [a_state_comes_back, states_outlive_a_restart],
+        decisions: [
+            a_decision_holds_since_it_was_made_first,
+            kinds_are_independent,
+            what_is_taken_back_is_gone,
+            decisions_outlive_a_restart,
+        ],
         locks: [
             a_lease_is_of_one,
             tokens_rise_with_each_holder,

@@ -31,15 +31,16 @@ mod operational_events;
 mod outage;
 #[cfg(feature = "cluster")]
 mod outages;
+mod owners;
 mod panic;
 #[cfg(feature = "cluster")]
 mod passwords;
 mod readme;
-mod roles;
 #[cfg(feature = "cluster")]
 mod redis_emptied;
 #[cfg(feature = "cluster")]
 mod replicas;
+mod roles;
 mod stop;
 #[cfg(feature = "cluster")]
 mod topics;

@@ -46,17 +46,10 @@ impl WebhookDeliveryActor {
         self.inbox.note_rows(rows);
     }
 
-    /// Follows the client's config.
+    /// Follows the client's config, and what is decided about its owner.
     pub(super) fn look_at_config(&mut self, ctx: &mut Context<Self>) {
-        let target = match self.services.configs.get(self.client()) {
-            None => Target::Gone,
-            Some(config) if config.deleted => Target::Gone,
-            Some(config) => match (&config.delivery, config.is_active()) {
-                (_, false) => Target::Inactive,
-                (Ok(settings), true) => Target::Webhook(settings.clone()),
-                (Err(fault), true) => Target::Unusable(fault.to_string()),
-            },
-        };
+        let client = self.services.configs.get(self.client());
+        let target = client.as_ref().map_or(Target::Gone, |client| Target::of(client.destination()));
         if target == self.life.target {
             return;
         }
@@ -65,6 +58,7 @@ impl WebhookDeliveryActor {
         let event = match &target {
             Target::Webhook(_) => ClientEvent::ConfigUsable,
             Target::Unusable(fault) => ClientEvent::ConfigUnusable { reason: fault.clone() },
+            Target::Blocked(why) => ClientEvent::OwnerBlocked { reason: why.clone() },
             Target::Inactive | Target::Gone | Target::Unknown => ClientEvent::ConfigInactive,
         };
         self.life.target = target;

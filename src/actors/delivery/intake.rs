@@ -82,6 +82,7 @@ impl WebhookDeliveryActor {
         match self.life.target {
             Target::Webhook(_) => "behind",
             Target::Unusable(_) => "config_invalid",
+            Target::Blocked(_) => "owner_blocked",
             Target::Inactive | Target::Gone | Target::Unknown => "disabled",
         }
     }

@@ -52,6 +52,8 @@ use super::stash::StashActor;
 use super::windows::Windows;
 use crate::domain::client_state::ClientState;
 use crate::domain::config::{ClientId, DeliverySettings, Ordering};
+use crate::domain::decision::Decision;
+use crate::domain::guard::Destination;
 use crate::domain::retry::{Pacing, RetrySchedule};
 use crate::domain::stash::Claim;
 use crate::domain::transfer::{DocumentHash, Sequence};
@@ -174,10 +176,32 @@ enum Target {
     Webhook(Arc<DeliverySettings>),
     /// ACTIVE, but its value cannot be used: changes wait.
     Unusable(String),
+    /// Its owner is blocked: changes wait.
+    Blocked(String),
     /// Changes that are in the log already wait.
     Inactive,
     /// No config, or a deleted one: what waits is dead.
     Gone,
+}
+
+impl Target {
+    fn of(destination: Destination<'_>) -> Self {
+        match destination {
+            Destination::Webhook(settings) => Self::Webhook(settings.clone()),
+            Destination::Unusable(fault) => Self::Unusable(fault.to_string()),
+            Destination::Blocked(decision) => Self::Blocked(why_blocked(decision)),
+            Destination::Inactive => Self::Inactive,
+            Destination::Gone => Self::Gone,
+        }
+    }
+}
+
+fn why_blocked(decision: &Decision) -> String {
+    let reason = match decision.reason() {
+        "" => String::new(),
+        reason => format!(": {reason}"),
+    };
+    format!("its owner is blocked by {}{reason}", decision.by())
 }
 
 /// Every life of every delivery actor, of every replica, has its own claim.

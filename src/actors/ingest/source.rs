@@ -15,6 +15,7 @@ use crate::actors::config_cache::{ConfigCacheActor, ConfigTable, Refresh};
 use crate::domain::change_event::{self, ChangeEvent, Op, SourceEvent, SourceNames, SourceRecord, Subject};
 use crate::domain::config::ClientId;
 use crate::domain::document::{Bodies, BodyShape};
+use crate::domain::guard::WhenBlocked;
 use crate::domain::intake::NewRecord;
 use crate::domain::routing::{self, RoutingInput, RoutingSettings, SentAs, Verdict};
 use crate::domain::transfer::{DocumentHash, EventId, NewTransfer, TransferKind};
@@ -43,6 +44,8 @@ pub struct SourceStage {
     pub mongo_prefix: Arc<str>,
     /// Whether a client that lost access is told by a delete.
     pub revoke: bool,
+    /// What becomes of changes for clients whose owner is blocked.
+    pub blocked: WhenBlocked,
     /// Where changed configs are written.
     pub configs: Arc<dyn ClientConfigs>,
     /// The configs in memory.
@@ -239,8 +242,9 @@ impl SourceStage {
     fn route(&self, record: &SourceRecord, event: &ChangeEvent, work: &mut Work) {
         let configs = self.table.snapshot();
         let input = RoutingInput::of(event, &self.mongo_prefix);
-        let settings = RoutingSettings { revoke: self.revoke, mongo_prefix: &self.mongo_prefix };
-        let decisions = match routing::route(&input, |client| configs.get(client).cloned(), &settings) {
+        let settings =
+            RoutingSettings { revoke: self.revoke, mongo_prefix: &self.mongo_prefix, blocked: self.blocked };
+        let decisions = match routing::route(&input, |client| configs.get(client), &settings) {
             Ok(decisions) => decisions,
             Err(reason) => return work.counts.skip(reason.as_str()),
         };

@@ -9,7 +9,7 @@ use crate::backends::bullmq::{BullMq, BullMqOptions};
 use crate::backends::kafka::{self, KafkaEventLog, TellOperator};
 use crate::backends::mongo::MongoClientConfigs;
 use crate::backends::postgres::{self, Postgres};
-use crate::backends::redis::{Redis, StateCopies};
+use crate::backends::redis::{DecisionCopies, Redis, StateCopies};
 use crate::metrics::Metrics;
 use crate::ports::clock::Clock;
 use crate::ports::{BoxFuture, StoreError};
@@ -58,12 +58,14 @@ pub(super) async fn open(
     })
     .await?;
     let kafka = Arc::new(kafka);
+    let decisions = DecisionCopies::new(postgres.decisions(), redis.clone());
     let states = StateCopies::new(postgres.states(), redis.clone());
     Ok(Stores {
         log: kafka.clone(),
         stash: postgres.stash(),
         states: Arc::new(states),
         configs: mongo.clone(),
+        decisions: Arc::new(decisions),
         locks: postgres.locks(),
         queues: Arc::new(BullMq::new(BullMqOptions::new(
             settings.queue_url()?,

@@ -36,6 +36,7 @@ pub(super) async fn open(settings: &Settings, clock: Arc<dyn Clock>) -> anyhow::
         stash: embedded.stash(),
         states: embedded.states(),
         configs: embedded.configs(),
+        decisions: embedded.decisions(),
         locks: embedded.locks(),
         queues: embedded.queues(),
         roles: RoleBoard::of_one_process(),

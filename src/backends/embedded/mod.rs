@@ -7,6 +7,7 @@ mod attempts;
 mod client_configs;
 mod client_states;
 mod database;
+mod decisions;
 mod errors;
 mod event_log;
 mod job;
@@ -32,6 +33,7 @@ use self::attempts::SqliteAttempts;
 use self::client_configs::SqliteClientConfigs;
 use self::client_states::SqliteClientStates;
 use self::database::Database;
+use self::decisions::SqliteDecisions;
 use self::event_log::SqliteEventLog;
 use self::job_queue::SqliteQueues;
 use self::lock_file::LockFile;
@@ -44,6 +46,7 @@ use crate::ports::attempts::Attempts;
 use crate::ports::client_configs::ClientConfigs;
 use crate::ports::client_states::ClientStates;
 use crate::ports::clock::Clock;
+use crate::ports::decisions::Decisions;
 use crate::ports::event_log::{BatchLimits, EventLog};
 use crate::ports::job_queue::JobQueues;
 use crate::ports::locks::Locks;
@@ -95,6 +98,7 @@ pub struct Embedded {
     stash: Arc<SqliteStash>,
     configs: Arc<SqliteClientConfigs>,
     states: Arc<SqliteClientStates>,
+    decisions: Arc<SqliteDecisions>,
     locks: Arc<SqliteLocks>,
     events: Arc<SqliteOperationalEvents>,
     attempts: Arc<SqliteAttempts>,
@@ -127,6 +131,7 @@ impl Embedded {
             stash: Arc::new(stash),
             configs: Arc::new(SqliteClientConfigs::new(Arc::clone(&database))),
             states: Arc::new(SqliteClientStates::new(Arc::clone(&database))),
+            decisions: Arc::new(SqliteDecisions::new(Arc::clone(&database))),
             locks: Arc::new(SqliteLocks::new(Arc::clone(&database))),
             events: Arc::new(SqliteOperationalEvents::new(Arc::clone(&database))),
             attempts: Arc::new(SqliteAttempts::new(Arc::clone(&database))),
@@ -154,6 +159,11 @@ impl Embedded {
     /// The client states.
     pub fn states(&self) -> Arc<dyn ClientStates> {
         Arc::clone(&self.states) as _
+    }
+
+    /// What operators decided.
+    pub fn decisions(&self) -> Arc<dyn Decisions> {
+        Arc::clone(&self.decisions) as _
     }
 
     /// The locks.

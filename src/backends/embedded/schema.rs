@@ -168,6 +168,16 @@ diesel::table! {
 }
 
 diesel::table! {
+    decisions (kind, subject) {
+        kind -> Text,
+        subject -> Text,
+        decided_by -> Text,
+        reason -> Text,
+        since_ms -> BigInt,
+    }
+}
+
+diesel::table! {
     health (id) {
         id -> Integer,
         asked -> BigInt,

@@ -1,4 +1,5 @@
-//! The stash, the states of clients, leases, operational events, attempts, and what is remembered of logs, in PostgreSQL.
+//! The stash, the states of clients, the decisions of operators, leases, operational events, attempts, and what is remembered of logs, in
+//! PostgreSQL.
 //!
 //! Everything stands in one schema of the database, `<prefix>dispatcher`. `database` runs all work; the other files implement
 //! one port each.
@@ -7,6 +8,7 @@ mod attempts;
 mod client_states;
 mod connect;
 mod database;
+mod decisions;
 mod errors;
 mod locks;
 mod log_registry;
@@ -28,6 +30,7 @@ use self::attempts::PgAttempts;
 use self::client_states::PgClientStates;
 use self::connect::Connector;
 use self::database::Database;
+use self::decisions::PgDecisions;
 use self::locks::PgLocks;
 use self::log_registry::PgLogRegistry;
 use self::operational_events::PgOperationalEvents;
@@ -38,6 +41,7 @@ use crate::domain::config::ClientId;
 use crate::ports::attempts::Attempts;
 use crate::ports::client_states::ClientStates;
 use crate::ports::clock::{Clock as _, SystemClock};
+use crate::ports::decisions::Decisions;
 use crate::ports::locks::Locks;
 use crate::ports::log_registry::LogRegistry;
 use crate::ports::operational_events::OperationalEvents;
@@ -49,6 +53,7 @@ pub struct Postgres {
     database: Arc<Database>,
     stash: Arc<PgStash>,
     states: Arc<PgClientStates>,
+    decisions: Arc<PgDecisions>,
     locks: Arc<PgLocks>,
     registry: Arc<PgLogRegistry>,
     events: Arc<PgOperationalEvents>,
@@ -87,6 +92,7 @@ impl Postgres {
         Ok(Arc::new(Self {
             stash: Arc::new(PgStash::new(Arc::clone(&database))),
             states: Arc::new(PgClientStates::new(Arc::clone(&database))),
+            decisions: Arc::new(PgDecisions::new(Arc::clone(&database))),
             locks: Arc::new(PgLocks::new(Arc::clone(&database))),
             registry: Arc::new(PgLogRegistry::new(Arc::clone(&database))),
             events: Arc::new(PgOperationalEvents::new(Arc::clone(&database))),
@@ -111,6 +117,11 @@ impl Postgres {
     /// The client states.
     pub fn states(&self) -> Arc<dyn ClientStates> {
         Arc::clone(&self.states) as _
+    }
+
+    /// What operators decided.
+    pub fn decisions(&self) -> Arc<dyn Decisions> {
+        Arc::clone(&self.decisions) as _
     }
 
     /// The locks.

@@ -36,6 +36,16 @@ diesel::table! {
 }
 
 diesel::table! {
+    decisions (kind, subject) {
+        kind -> Text,
+        subject -> Binary,
+        decided_by -> Binary,
+        reason -> Binary,
+        since_ms -> BigInt,
+    }
+}
+
+diesel::table! {
     transfer_logs (incarnation) {
         incarnation -> BigInt,
         name -> Text,

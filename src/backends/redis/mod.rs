@@ -9,12 +9,14 @@
 //! | `<p>:dsp:state:<client>` | text: JSON of its state | copy of PostgreSQL | 30 d | the owner of the client | boards of others | unknown until the client's next change of state |
 //! | `<p>:dsp:failing:<client>` | text: epoch ms of the first failure since the last success; deleted by a success | copy of PostgreSQL | 30 d | the owner of the client | other programs of the platform | as above |
 //! | `<p>:dsp:role:<role>` | text: `1` | says that a replica has this role | 15 s | each replica, every 5 s | `/status` | nobody seems to have it for 5 s |
-//! | `<p>:dsp:notices` | channel: JSON `{"config": "<client>"}` | a kick | | who changes a config, or reads of a change | all replicas | all configs are read again after each connect, and every 60 s |
+//! | `<p>:dsp:blocked-owners` | hash: id of a blocked owner to JSON `{subject, by, reason, since_ms}` | copy of PostgreSQL | none | who reads the block list, whole: each replica after a change, after each connect, and every 60 s | other programs of the platform | written again as often |
+//! | `<p>:dsp:notices` | channel: JSON `{"config": "<client>"}`, or `"block_list"` | a kick | | who changes a config or the block list, or reads of a change | all replicas | all configs and the block list are read again after each connect, and every 60 s |
 //!
 //! Redis never blocks the flow. While it is away, what reads from it falls through to the truth at once, and what writes
 //! copies drops them, counted. A task looks for it all the time; nothing has to be started again.
 
 mod config_copies;
+mod decision_copies;
 mod link;
 mod notices;
 mod probe;
@@ -28,6 +30,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 pub use self::config_copies::ConfigCopy;
+pub use self::decision_copies::DecisionCopies;
 pub use self::probe::probe;
 pub use self::state_copies::StateCopies;
 
@@ -133,10 +136,14 @@ impl Redis {
     /// connected reads all configs again.
     pub fn config_changed(&self, client: &ClientId) {
         self.notices.push(client.clone());
+        self.publish(notices::config(client));
+    }
+
+    fn publish(&self, notice: String) {
         let link = Arc::clone(&self.link);
         let dropped = self.metrics.copies_dropped.with_label_values(&["notice"]);
         let mut command = redis::cmd("PUBLISH");
-        command.arg(self.keys.notices()).arg(notices::write(client));
+        command.arg(self.keys.notices()).arg(notice);
         self.handle.spawn(async move {
             if link.query::<i64>(&command).await.is_err() {
                 dropped.inc();
@@ -187,6 +194,10 @@ impl Keys {
 
     fn failing(&self, client: &ClientId) -> Option<String> {
         self.of_client("failing", client)
+    }
+
+    fn blocked_owners(&self) -> String {
+        format!("{}:dsp:blocked-owners", self.prefix)
     }
 
     fn notices(&self) -> String {

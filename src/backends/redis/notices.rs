@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use redis::aio::{PubSubSink, PubSubStream};
 use redis::{Client, RedisResult};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use tokio::sync::Notify;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
@@ -22,21 +22,28 @@ const ASK_EVERY: Duration = Duration::from_secs(5);
 /// Beyond so many clients it is cheaper to read all configs again.
 const MAX_WAITING: usize = 1000;
 
-#[derive(Serialize, Deserialize)]
-struct Message {
-    config: ClientId,
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Message {
+    /// This client's config is another one.
+    Config(ClientId),
+    /// The block list is another one.
+    BlockList,
 }
 
-/// The text of a notice.
-pub(super) fn write(client: &ClientId) -> String {
+/// The notice that a client's config is another one.
+pub(super) fn config(client: &ClientId) -> String {
     serde_json::json!({ "config": client }).to_string()
 }
 
-fn read(payload: &[u8]) -> Option<ClientId> {
+/// The notice that the block list is another one.
+pub(super) fn block_list() -> String {
+    serde_json::json!("block_list").to_string()
+}
+
+fn read(payload: &[u8]) -> Option<Message> {
     // Escapes make an id longer, six bytes for one at most.
-    let message: Message =
-        if payload.len() > 7 * MAX_ID_BYTES { return None } else { serde_json::from_slice(payload).ok()? };
-    Some(message.config)
+    if payload.len() > 7 * MAX_ID_BYTES { None } else { serde_json::from_slice(payload).ok() }
 }
 
 /// Notices that wait for their listener, each client once.
@@ -44,6 +51,7 @@ fn read(payload: &[u8]) -> Option<ClientId> {
 pub(super) struct NoticeQueue {
     waiting: Mutex<Waiting>,
     arrived: Notify,
+    block_list: Notify,
 }
 
 #[derive(Default)]
@@ -62,7 +70,17 @@ impl NoticeQueue {
         });
     }
 
+    pub(super) fn push_block_list(&self) {
+        self.block_list.notify_one();
+    }
+
+    /// One that came before is not lost.
+    pub(super) async fn block_list_changed(&self) {
+        self.block_list.notified().await;
+    }
+
     fn missed(&self) {
+        self.push_block_list();
         self.change(|waiting| *waiting = Waiting { missed: true, changed: BTreeSet::new() });
     }
 
@@ -114,11 +132,11 @@ async fn hear(mut sink: PubSubSink, mut stream: PubSubStream, queue: &NoticeQueu
     loop {
         tokio::select! {
             message = stream.next() => match message {
-                Some(message) => {
-                    if let Some(client) = read(message.get_payload_bytes()) {
-                        queue.push(client);
-                    }
-                }
+                Some(message) => match read(message.get_payload_bytes()) {
+                    Some(Message::Config(client)) => queue.push(client),
+                    Some(Message::BlockList) => queue.push_block_list(),
+                    None => {}
+                },
                 None => return,
             },
             _ = ask.tick() => {
@@ -140,10 +158,11 @@ mod tests {
     fn a_notice_is_read_as_it_was_written() {
         for id in ["64c0a1e0f1a2b3c4d5e60001", "a \u{0}\"\n", &"\u{1}".repeat(MAX_ID_BYTES)] {
             let client = ClientId::new(id);
-            assert_eq!(read(write(&client).as_bytes()), Some(client));
+            assert_eq!(read(config(&client).as_bytes()), Some(Message::Config(client)));
         }
+        assert_eq!(read(block_list().as_bytes()), Some(Message::BlockList));
         let long = format!("{{\"config\":\"{}\"}}", "a".repeat(7 * MAX_ID_BYTES));
-        for payload in ["", "{}", "[]", "{\"config\":5}", "{\"other\":\"a\"}", &long] {
+        for payload in ["", "{}", "[]", "{\"config\":5}", "{\"other\":\"a\"}", "\"other\"", &long] {
             assert_eq!(read(payload.as_bytes()), None, "{payload}");
         }
     }

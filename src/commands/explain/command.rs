@@ -13,6 +13,7 @@ use crate::commands::api::{Api, parse_url};
 use crate::commands::output;
 use crate::domain::change_event::SourceNames;
 use crate::domain::config::Secret;
+use crate::domain::routing::RoutingSettings;
 use crate::settings::{Settings, Sources};
 
 /// Options of `explain`.
@@ -59,9 +60,12 @@ pub(in crate::commands) async fn run(options: ExplainOptions) -> anyhow::Result<
         }
         None => None,
     };
-    let routes = clients.as_ref().map(|clients| {
-        move |change: &_| clients.routes(change, settings.routing.revoke, &settings.mongo.prefix)
-    });
+    let routing = RoutingSettings {
+        revoke: settings.routing.revoke,
+        mongo_prefix: &settings.mongo.prefix,
+        blocked: settings.guard.blocked,
+    };
+    let routes = clients.as_ref().map(|clients| move |change: &_| clients.routes(change, &routing));
     let names = SourceNames {
         prefix: settings.source.prefix.as_str().into(),
         signal_collections: settings.source.signal_collections.clone(),

@@ -9,15 +9,17 @@ use serde_json::value::RawValue;
 use super::Route;
 use crate::commands::api::{Api, encoded};
 use crate::domain::change_event::ChangeEvent;
-use crate::domain::config::{ClientConfig, ClientId, Status, read_value};
+use crate::domain::config::{ClientId, Status, read_value};
+use crate::domain::decision::{Decision, Subject};
+use crate::domain::guard::{BlockList, Subscriber};
 use crate::domain::routing::{RoutingInput, RoutingSettings, SentAs, Verdict, route};
 
-/// The clients of a service: their configs without secrets, and what is wrong with them.
+/// The clients of a service: their configs without secrets, what is wrong with them, and whose owner is blocked.
 #[derive(Default)]
 pub(super) struct Clients(HashMap<ClientId, Client>);
 
 struct Client {
-    config: Arc<ClientConfig>,
+    subscriber: Subscriber,
     fault: Option<String>,
 }
 
@@ -31,6 +33,16 @@ struct Page {
 struct Listed {
     client: ClientId,
     config: Option<ListedConfig>,
+    /// The decision that blocks its owner.
+    blocked: Option<ListedBlock>,
+}
+
+#[derive(Deserialize)]
+struct ListedBlock {
+    owner: String,
+    by: String,
+    reason: String,
+    since_ms: i64,
 }
 
 #[derive(Deserialize)]
@@ -61,10 +73,10 @@ impl Clients {
     }
 
     /// What becomes of a change for each of its clients.
-    pub(super) fn routes(&self, change: &ChangeEvent, revoke: bool, mongo_prefix: &str) -> Vec<Route> {
-        let input = RoutingInput::of(change, mongo_prefix);
-        let lookup = |client: &ClientId| self.0.get(client).map(|client| client.config.clone());
-        match route(&input, lookup, &RoutingSettings { revoke, mongo_prefix }) {
+    pub(super) fn routes(&self, change: &ChangeEvent, settings: &RoutingSettings<'_>) -> Vec<Route> {
+        let input = RoutingInput::of(change, settings.mongo_prefix);
+        let lookup = |client: &ClientId| self.0.get(client).map(|client| client.subscriber.clone());
+        match route(&input, lookup, settings) {
             Ok(decisions) => decisions
                 .into_iter()
                 .map(|decision| {
@@ -90,11 +102,14 @@ impl Clients {
             Verdict::Skip(reason) => return (false, Some(reason.as_str().to_owned())),
             Verdict::Send { change, .. } => change,
         };
-        let fault = self.0.get(client).and_then(|client| client.fault.as_ref());
-        let note = match (fault, change) {
-            (Some(fault), _) => Some(format!("waits for a usable config: {fault}")),
-            (None, SentAs::Revocation) => Some("lost access: sent as a delete".to_owned()),
-            (None, SentAs::Change) => None,
+        let client = self.0.get(client);
+        let is_blocked = client.is_some_and(|client| client.subscriber.blocked().is_some());
+        let fault = client.and_then(|client| client.fault.as_ref());
+        let note = match (is_blocked, fault, change) {
+            (true, ..) => Some("waits: its owner is blocked".to_owned()),
+            (_, Some(fault), _) => Some(format!("waits for a usable config: {fault}")),
+            (_, None, SentAs::Revocation) => Some("lost access: sent as a delete".to_owned()),
+            (_, None, SentAs::Change) => None,
         };
         (true, note)
     }
@@ -104,9 +119,19 @@ impl Listed {
     fn into_client(self) -> Option<(ClientId, Client)> {
         let ListedConfig { status, deleted, fault, value } = self.config?;
         // Without its secrets the value may read as faulty: what is wrong with the real one was told beside it.
-        let config = read_value(&self.client, status, deleted, 0, 0, None, value.get());
+        let decision = self.blocked.and_then(ListedBlock::into_decision);
+        let owner = decision.as_ref().map(|decision| decision.subject().to_string());
+        let config = read_value(&self.client, status, deleted, 0, 0, owner, value.get());
         let fault = fault.map(|fault| format!("{}: {}", fault.key, fault.problem));
-        Some((self.client, Client { config: Arc::new(config), fault }))
+        let subscriber = BlockList::new(decision).judge(&Arc::new(config));
+        Some((self.client, Client { subscriber, fault }))
+    }
+}
+
+impl ListedBlock {
+    fn into_decision(self) -> Option<Decision> {
+        let subject = Subject::parse(&self.owner).ok()?;
+        Decision::new(subject, &self.by, &self.reason, self.since_ms).ok()
     }
 }
 
@@ -116,6 +141,7 @@ mod tests {
 
     use super::*;
     use crate::domain::change_event::{self, SourceEvent, SourceNames, SourceRecord};
+    use crate::domain::guard::WhenBlocked;
     use crate::domain::transfer::SourcePosition;
 
     fn change() -> ChangeEvent {
@@ -124,7 +150,7 @@ mod tests {
             "op": "u", "ts_ms": 1,
             "source": { "name": "mongo", "db": "wnx-a", "collection": "b" },
             "before": image(r#""lost""#),
-            "after": image(r#""gets","off","unwanted","waits","unknown""#),
+            "after": image(r#""gets","off","unwanted","waits","unknown","bad""#),
         });
         let record = SourceRecord {
             position: SourcePosition { topic: "mongo.wnx-a.b".into(), partition: 0, offset: 0 },
@@ -153,23 +179,32 @@ mod tests {
             { "client": "off", "config": config("INACTIVE", none.clone(), usable.clone()) },
             { "client": "unwanted", "config": config("ACTIVE", none.clone(), elsewhere) },
             { "client": "waits", "config": config("ACTIVE", fault, json!({})) },
+            { "client": "bad", "config": config("ACTIVE", none.clone(), usable.clone()),
+                "blocked": { "owner": "o", "by": "ops", "reason": "", "since_ms": 1 } },
             { "client": "rows-only", "config": none },
         ]});
         let page: Page = serde_json::from_str(&page.to_string()).unwrap();
         let clients = Clients(page.clients.into_iter().filter_map(Listed::into_client).collect());
-        let routes = clients.routes(&change(), true, "wnx");
-        let shown: Vec<_> = routes
-            .iter()
-            .map(|route| (route.client.as_str(), route.sent, route.reason.as_deref().unwrap_or_default()))
-            .collect();
+        let shown = |blocked| {
+            let settings = RoutingSettings { revoke: true, mongo_prefix: "wnx", blocked };
+            let routes = clients.routes(&change(), &settings).into_iter();
+            let shown = routes.map(|route| (route.client, route.sent, route.reason.unwrap_or_default()));
+            shown.collect::<Vec<_>>()
+        };
+        let held = (ClientId::new("bad"), true, "waits: its owner is blocked".to_owned());
+        assert!(shown(WhenBlocked::Hold).contains(&held));
+        let skipped = shown(WhenBlocked::Skip);
+        let skipped: Vec<_> =
+            skipped.iter().map(|(client, sent, reason)| (client.as_str(), *sent, reason.as_str())).collect();
         assert_eq!(
-            shown,
+            skipped,
             [
                 ("gets", true, ""),
                 ("off", false, "inactive"),
                 ("unwanted", false, "filtered"),
                 ("waits", true, "waits for a usable config: webhook: is missing"),
                 ("unknown", false, "no_config"),
+                ("bad", false, "owner_blocked"),
                 ("lost", true, "lost access: sent as a delete"),
             ]
         );

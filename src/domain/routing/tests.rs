@@ -1,9 +1,14 @@
+use std::sync::Arc;
+
 use proptest::prelude::*;
 
 use super::*;
-use crate::domain::config::read_value;
+use crate::domain::config::{ClientConfig, read_value};
+use crate::domain::decision::{Decision as Made, Subject};
+use crate::domain::guard::BlockList;
 
-const SETTINGS: RoutingSettings<'_> = RoutingSettings { revoke: true, mongo_prefix: "wnx" };
+const SETTINGS: RoutingSettings<'_> =
+    RoutingSettings { revoke: true, mongo_prefix: "wnx", blocked: WhenBlocked::Skip };
 
 /// The config that a client's name asks for.
 fn config(client: &ClientId) -> Option<Arc<ClientConfig>> {
@@ -13,13 +18,22 @@ fn config(client: &ClientId) -> Option<Arc<ClientConfig>> {
         "deleted" => (Status::Active, true, r#"{"webhook": "http://a.test"}"#),
         "faulty" => (Status::Active, false, r#"{"webhook": "nonsense", "format": "extended"}"#),
         "extended" => (Status::Active, false, r#"{"webhook": "http://a.test", "format": "extended"}"#),
-        "elsewhere" => {
+        "owned-inactive" => (Status::Inactive, false, r#"{"webhook": "http://a.test"}"#),
+        "owned-faulty" => (Status::Active, false, "{}"),
+        "elsewhere" | "owned-elsewhere" => {
             (Status::Active, false, r#"{"webhook": "http://a.test", "filter": {"include": ["financial.*"]}}"#)
         }
         "deletes" => (Status::Active, false, r#"{"webhook": "http://a.test", "filter": {"ops": ["d"]}}"#),
         _ => (Status::Active, false, r#"{"webhook": "http://a.test"}"#),
     };
-    Some(Arc::new(read_value(client, status, deleted, 1, 0, None, value)))
+    let owner = client.as_str().starts_with("owned").then(|| "bad".to_owned());
+    Some(Arc::new(read_value(client, status, deleted, 1, 0, owner, value)))
+}
+
+/// The client of that config, with the owner `bad` blocked.
+fn subscriber(client: &ClientId) -> Option<Subscriber> {
+    let bad = Made::new(Subject::parse("bad").unwrap(), "ops", "", 0).unwrap();
+    config(client).map(|config| BlockList::new([bad]).judge(&config))
 }
 
 fn ids(names: &[&str]) -> Vec<ClientId> {
@@ -71,7 +85,7 @@ impl Case {
             removed_clients: &self.removed_clients,
             is_client_config: self.is_client_config,
         };
-        route(&input, config, settings)
+        route(&input, subscriber, settings)
     }
 
     fn said(&self) -> String {
@@ -124,6 +138,23 @@ fn skips_are_told_by_reason() {
         "unknown:no_config inactive:inactive deleted:deleted elsewhere:filtered deletes:filtered"
     );
     assert_eq!(Case::update(&[], &["inactive", "unknown"]).said(), "inactive:inactive unknown:no_config");
+}
+
+#[test]
+fn clients_of_a_blocked_owner_get_nothing_or_it_is_held_for_them() {
+    let case = Case::update(&["a", "owned", "owned-faulty"], &["a", "owned-lost"]);
+    assert_eq!(
+        case.said(),
+        "a:change+before owned:owner_blocked owned-faulty:owner_blocked owned-lost:owner_blocked"
+    );
+    let hold = RoutingSettings { blocked: WhenBlocked::Hold, ..SETTINGS };
+    assert_eq!(
+        case.said_with(&hold),
+        "a:change+before owned:change owned-faulty:change owned-lost:revocation+before"
+    );
+    // Only what the block alone keeps away counts as blocked.
+    let others = Case::update(&["owned-inactive", "owned-elsewhere"], &[]);
+    assert_eq!(others.said(), "owned-inactive:inactive owned-elsewhere:filtered");
 }
 
 #[test]

@@ -14,6 +14,15 @@ async fn the_api_needs_its_token_and_what_is_open_does_not() {
         (Method::PUT, "/v1/clients/a"),
         (Method::DELETE, "/v1/clients/a"),
         (Method::GET, "/v1/dead-letters"),
+        (Method::GET, "/v1/blocked-owners"),
+        (Method::PUT, "/v1/blocked-owners/a"),
+        (Method::DELETE, "/v1/blocked-owners/a"),
+        (Method::GET, "/v1/queues"),
+        (Method::GET, "/v1/queues/dispatcher/jobs"),
+        (Method::DELETE, "/v1/queues/dispatcher/jobs/a"),
+        (Method::POST, "/v1/queues/dispatcher/pause"),
+        (Method::POST, "/v1/queues/dispatcher/clean"),
+        (Method::DELETE, "/v1/queues/dispatcher/schedules/a"),
         (Method::GET, "/v1/nothing"),
     ];
     for (method, path) in admin {

@@ -12,6 +12,7 @@ use crate::domain::attempt::Attempt;
 use crate::domain::client_state::ClientState;
 use crate::domain::config::{ClientConfig, ClientId, Status, read_value};
 use crate::domain::dead_row::{DeadRow, DeadRowQuery};
+use crate::domain::decision::{Decision, DecisionKind, Subject};
 use crate::domain::operational_event::{NumberedEvent, OperationalEvent};
 use crate::domain::stash::{Backlog, Claim, StashCheck, StashRow};
 use crate::domain::transfer::{DocumentHash, EventId, NewTransfer, Sequence, SourcePosition};
@@ -19,6 +20,7 @@ use crate::ports::attempts::Attempts;
 use crate::ports::client_configs::{ClientConfigs, ConfigHint, Put, StoredConfig};
 use crate::ports::client_states::ClientStates;
 use crate::ports::clock::Clock;
+use crate::ports::decisions::Decisions;
 use crate::ports::event_log::{
     BatchLimits, DeadLetter, EventLog, NewRecord, SourceConsumer, TransferConsumer,
 };
@@ -244,6 +246,49 @@ impl ClientStates for FakeStates {
 
     fn put<'a>(&'a self, _: &'a ClientId, _: ClientState) -> BoxFuture<'a, StoreResult<()>> {
         refuse()
+    }
+}
+
+#[derive(Default)]
+pub(super) struct FakeDecisions {
+    made: Mutex<BTreeMap<(&'static str, Subject), Decision>>,
+    away: Mutex<bool>,
+}
+
+impl FakeDecisions {
+    pub(super) fn go_away(&self) {
+        *self.away.lock().unwrap() = true;
+    }
+
+    /// All of a kind, as of now.
+    pub(super) fn now(&self, kind: DecisionKind) -> Vec<Decision> {
+        let made = self.made.lock().unwrap();
+        made.iter().filter(|((is, _), _)| *is == kind.as_str()).map(|(_, made)| made.clone()).collect()
+    }
+
+    fn ask<'a, T: Send + 'a>(&self, answer: impl FnOnce() -> T) -> BoxFuture<'a, StoreResult<T>> {
+        if *self.away.lock().unwrap() {
+            return ready(Err(StoreError::Unavailable("the store is away".into()))).boxed();
+        }
+        done(answer())
+    }
+}
+
+impl Decisions for FakeDecisions {
+    fn list(&self, kind: DecisionKind) -> BoxFuture<'_, StoreResult<Vec<Decision>>> {
+        self.ask(|| self.now(kind))
+    }
+
+    fn put(&self, kind: DecisionKind, decision: Decision) -> BoxFuture<'_, StoreResult<Decision>> {
+        self.ask(|| {
+            let key = (kind.as_str(), decision.subject().clone());
+            self.made.lock().unwrap().insert(key, decision.clone());
+            decision
+        })
+    }
+
+    fn remove<'a>(&'a self, kind: DecisionKind, subject: &'a Subject) -> BoxFuture<'a, StoreResult<bool>> {
+        self.ask(|| self.made.lock().unwrap().remove(&(kind.as_str(), subject.clone())).is_some())
     }
 }
 

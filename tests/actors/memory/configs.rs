@@ -43,9 +43,15 @@ pub(crate) fn put(configs: &mut Configs, client: &ClientId, status: Status, valu
     let before = configs.get(client);
     let version = before.map_or(0, |stored| stored.config.version) + 1;
     let known = before.is_some_and(|stored| !stored.config.deleted);
-    let config = Arc::new(read_value(client, status, false, version, now_ms, None, value));
+    let owner = Some(owner_of(client));
+    let config = Arc::new(read_value(client, status, false, version, now_ms, owner, value));
     configs.insert(client.clone(), StoredConfig { config, value: value.to_owned() });
     if known { Put::Replaced } else { Put::Created }
+}
+
+/// Every client has an owner of its own.
+pub(crate) fn owner_of(client: &ClientId) -> String {
+    format!("owner-of-{client}")
 }
 
 /// Marks a client's config deleted.

@@ -1,6 +1,7 @@
 //! Stores in memory that keep their contracts to the letter, and are as late and as unreliable as real ones.
 
 pub(crate) mod configs;
+pub(crate) mod decisions;
 pub(crate) mod group;
 pub(crate) mod log;
 pub(crate) mod member;

@@ -1,6 +1,7 @@
 //! One story each.
 
 mod answers;
+mod blocked;
 mod configs;
 mod drain;
 mod endings;

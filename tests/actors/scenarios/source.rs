@@ -4,16 +4,19 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use actix::System;
-use dispatcher::actors::config_cache::{ConfigCacheActor, config_table};
+use dispatcher::actors::config_cache::{ConfigCacheActor, Reload, config_table};
 use dispatcher::actors::delivery_fleet::ConfigChanged;
 use dispatcher::actors::ingest::source::SourceStage;
 use dispatcher::actors::ingest::{LagProbe, Stage};
 use dispatcher::domain::change_event::{SourceNames, SourceRecord};
 use dispatcher::domain::config::{ClientConfig, ClientId, Status, read_value};
+use dispatcher::domain::decision::{Decision, DecisionKind, Subject};
+use dispatcher::domain::guard::WhenBlocked;
 use dispatcher::domain::transfer::{NewTransfer, SourcePosition};
 use dispatcher::metrics::Metrics;
 use dispatcher::ports::client_configs::{ClientConfigs, ConfigHint, Put, StoredConfig};
 use dispatcher::ports::clock::SystemClock;
+use dispatcher::ports::decisions::Decisions;
 use dispatcher::ports::event_log::{
     BatchLimits, DeadLetter, EventLog, IngestWork, Lag, NewRecord, SourceConsumer, TransferConsumer,
 };
@@ -39,6 +42,9 @@ struct Pages {
     away: u32,
     /// What is in the store, and not in the table yet.
     newer: Option<StoredConfig>,
+    /// What the table begins with.
+    stored: Option<StoredConfig>,
+    blocked: Vec<Decision>,
     routed: usize,
 }
 
@@ -138,7 +144,8 @@ impl EventLog for Book {
 
 impl ClientConfigs for Book {
     fn load(&self) -> BoxFuture<'_, StoreResult<Vec<StoredConfig>>> {
-        Box::pin(async { Ok(Vec::new()) })
+        let stored = self.0.lock().unwrap().stored.clone();
+        Box::pin(async { Ok(stored.into_iter().collect()) })
     }
 
     fn get<'a>(&'a self, _: &'a ClientId) -> BoxFuture<'a, StoreResult<Option<StoredConfig>>> {
@@ -182,6 +189,21 @@ impl ClientConfigs for Book {
     }
 }
 
+impl Decisions for Book {
+    fn list(&self, _: DecisionKind) -> BoxFuture<'_, StoreResult<Vec<Decision>>> {
+        let blocked = self.0.lock().unwrap().blocked.clone();
+        Box::pin(async { Ok(blocked) })
+    }
+
+    fn put(&self, _: DecisionKind, _: Decision) -> BoxFuture<'_, StoreResult<Decision>> {
+        panic!("the stage does not ask this")
+    }
+
+    fn remove<'a>(&'a self, _: DecisionKind, _: &'a Subject) -> BoxFuture<'a, StoreResult<bool>> {
+        panic!("the stage does not ask this")
+    }
+}
+
 struct Nobody;
 
 impl actix::Actor for Nobody {
@@ -195,6 +217,10 @@ impl actix::Handler<ConfigChanged> for Nobody {
 }
 
 fn run(book: &Book) {
+    run_with(book, WhenBlocked::Skip);
+}
+
+fn run_with(book: &Book, blocked: WhenBlocked) -> Metrics {
     System::new().block_on(async {
         let kit = Kit::new(Arc::new(|_| {}), RestartPolicy::default());
         let arbiters = Arbiters::current("test");
@@ -202,9 +228,11 @@ fn run(book: &Book) {
         let (store, metrics) = (Arc::new(book.clone()), Metrics::new());
         let (configs, changes, counters) =
             (store.clone(), actix::Actor::start(Nobody).recipient(), metrics.clone());
+        let decisions = store.clone();
         let config_cache = supervise(&kit, &arbiters.pick(0), "config-cache", "", move |cell| {
-            ConfigCacheActor::new(cell, configs, writer, changes, Arc::new(SystemClock), counters)
+            ConfigCacheActor::new(cell, configs, decisions, writer, changes, Arc::new(SystemClock), counters)
         });
+        config_cache.addr.send(Reload).await.unwrap().unwrap();
         let stop = CancellationToken::new();
         let stage = SourceStage {
             log: store.clone(),
@@ -213,11 +241,12 @@ fn run(book: &Book) {
             names: SourceNames { prefix: "mongo".into(), signal_collections: Vec::new() },
             mongo_prefix: "wnx".into(),
             revoke: true,
+            blocked,
             configs: store,
             table,
             config_cache: config_cache.addr,
             clock: Arc::new(SystemClock),
-            metrics,
+            metrics: metrics.clone(),
             lag: LagProbe::default(),
             stop: stop.clone(),
         };
@@ -230,7 +259,8 @@ fn run(book: &Book) {
         tokio::time::timeout(Duration::from_secs(30), all_committed).await.unwrap();
         stop.cancel();
         running.await.unwrap();
-    });
+        metrics
+    })
 }
 
 #[test]
@@ -269,4 +299,21 @@ fn a_client_that_the_table_does_not_know_yet_is_looked_up_before_it_is_skipped()
         "nobody is skipped meanwhile"
     );
     assert!(book.0.lock().unwrap().routed >= 1, "{steps:?}");
+}
+
+#[test]
+fn a_change_for_a_client_of_a_blocked_owner_is_skipped_and_counted_or_routed_to_be_held() {
+    for (blocked, skipped) in [(WhenBlocked::Skip, 1), (WhenBlocked::Hold, 0)] {
+        let book = Book::default();
+        let (value, owner) = (r#"{"webhook":"http://hook.test/a"}"#, Some("bad".to_owned()));
+        let config = read_value(&ClientId::new("a"), Status::Active, false, 1, 0, owner, value);
+        {
+            let mut pages = book.0.lock().unwrap();
+            pages.stored = Some(StoredConfig { config: Arc::new(config), value: value.to_owned() });
+            pages.blocked = vec![Decision::new(Subject::parse("bad").unwrap(), "ops", "", 0).unwrap()];
+        }
+        let metrics = run_with(&book, blocked);
+        assert_eq!(metrics.skipped.with_label_values(&["owner_blocked"]).get(), skipped, "{blocked:?}");
+        assert_eq!(metrics.routed.get(), 1 - skipped, "{blocked:?}");
+    }
 }

@@ -41,6 +41,7 @@ impl Backend for PostgresBackend {
             Stores {
                 stash: postgres.stash(),
                 states: postgres.states(),
+                decisions: postgres.decisions(),
                 locks: postgres.locks(),
                 events: postgres.operational_events(),
                 attempts: postgres.attempts(),

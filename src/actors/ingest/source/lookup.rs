@@ -25,7 +25,7 @@ pub(super) struct Lookup {
 impl Lookup {
     /// Whether what is known of the client is older than this, and says that it gets nothing.
     fn is_due(&self, configs: &ConfigSnapshot, client: &ClientId, as_of_ms: i64) -> bool {
-        let gets_nothing = configs.get(client).is_none_or(|config| !config.is_active());
+        let gets_nothing = configs.stored(client).is_none_or(|config| !config.is_active());
         gets_nothing
             && configs.read_at_ms(client) < as_of_ms
             && self.looked_up.get(client).is_none_or(|at| *at < as_of_ms)
@@ -61,7 +61,7 @@ impl SourceStage {
         // No more is promised of what comes back: it may be a copy that was read then.
         let read_at_ms = self.clock.now_ms().min(as_of_ms);
         let mut found = self.configs.recheck(due.iter().cloned().collect(), as_of_ms).await?;
-        found.retain(|stored| configs.get(&stored.config.client) != Some(&stored.config));
+        found.retain(|stored| configs.stored(&stored.config.client) != Some(&stored.config));
         if !found.is_empty() {
             let learnt = self.config_cache.send(Learn { configs: found, read_at_ms }).await;
             learnt.map_err(|err| StoreError::Unavailable(format!("config cache: {err}")))?;
