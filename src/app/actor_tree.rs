@@ -241,7 +241,7 @@ pub(super) fn retry_schedule(settings: &Settings) -> RetrySchedule {
 }
 
 /// How source topics are named.
-fn source_names(settings: &Settings) -> SourceNames {
+pub(super) fn source_names(settings: &Settings) -> SourceNames {
     SourceNames {
         prefix: settings.source.prefix.as_str().into(),
         signal_collections: settings.source.signal_collections.clone(),

@@ -21,6 +21,9 @@ pub struct DeadLetter {
     pub record: Option<NewRecord>,
 }
 
+/// The reason of a letter whose record is a webhook's body that the stash never takes: no source record.
+pub const STASH_REFUSED: &str = "stash_refused";
+
 /// What ingest made of a stretch of the source stream. Written whole or not at all.
 #[derive(Debug, Clone, Default)]
 pub struct IngestWork {

@@ -249,7 +249,7 @@ mod tests {
         let mut connection = SqliteConnection::establish(":memory:").unwrap();
         for migration in [
             include_str!("../../../../migrations/sqlite/2026-01-01-000000_create/up.sql"),
-            include_str!("../../../../migrations/sqlite/2026-01-04-000000_dead_letters/up.sql"),
+            include_str!("../../../../migrations/sqlite/2026-01-06-000000_dead_letters/up.sql"),
         ] {
             connection.batch_execute(migration).unwrap();
         }
