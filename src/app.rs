@@ -4,6 +4,7 @@ mod actor_tree;
 mod gauges;
 mod own_runtime;
 mod records;
+mod retries;
 mod signals;
 mod stores;
 mod workers;
@@ -24,8 +25,9 @@ use self::records::Recorders;
 pub use self::signals::Signals;
 use self::stores::Stores;
 use self::workers::Workers;
-use crate::actors::config_cache::{Refresh, Reload, ReloadBlockList};
+use crate::actors::config_cache::{Refresh, Reload, ReloadDecisions};
 use crate::actors::delivery_fleet::{DELIVERY_KIND, DeliveryFleetActor, RecentOf};
+use crate::actors::owners::Owners;
 use crate::backends::http::HttpSenders;
 use crate::domain::attempt::Attempt;
 use crate::domain::config::ClientId;
@@ -125,9 +127,24 @@ impl Service {
         readiness.configs_are_loaded();
         keep_house(stores.housekeeping.clone(), clock.clone(), kit.shutdown().token());
         let queues = OpenQueues::<Queue>::new(&*stores.queues);
+        let retries = retries::Parts {
+            settings: &settings,
+            stores: &stores,
+            tree: &tree,
+            queues: &queues,
+            recorders: &recorders,
+            kit: &kit,
+            metrics: &metrics,
+            clock: clock.clone(),
+        };
+        retries.listen();
+        if settings.roles.has(Role::Retry) {
+            retries.start_promoter(&pipeline.pick(0));
+        }
         let workers = Workers::start(workers::Parts {
             settings: &settings,
             queues: &queues,
+            retry: retries.retry_actor(),
             decisions: stores.decisions.clone(),
             guard: tree.table.clone(),
             upkeep: upkeep(&settings, &stores, &tree, &metrics, clock.clone()),
@@ -320,8 +337,9 @@ fn web_state(
 ) -> WebState {
     let fleet = tree.fleet.clone();
     let (registry, deliveries) = (kit.registry().clone(), kit.registry().clone());
-    let (config_cache, block_list_cache) = (tree.config_cache.clone(), tree.config_cache.clone());
+    let (config_cache, decided_cache) = (tree.config_cache.clone(), tree.config_cache.clone());
     let table = tree.table.clone();
+    let owners = Owners::new(tree.fleet.clone(), stores.owner_kicks.clone());
     WebState {
         mode: settings.mode.as_str(),
         roles: settings.roles.list().into_iter().map(Role::as_str).collect(),
@@ -338,11 +356,15 @@ fn web_state(
             })
         }),
         decisions: stores.decisions.clone(),
-        block_list: Arc::new(move || table.snapshot().blocked().clone()),
-        refresh_block_list: Arc::new(move |()| {
-            let config_cache = block_list_cache.clone();
+        decided: Arc::new(move || table.snapshot().decided().clone()),
+        try_now: Arc::new(move |client| {
+            let owners = owners.clone();
+            Box::pin(async move { owners.try_now(&client).await })
+        }),
+        refresh_decided: Arc::new(move |()| {
+            let config_cache = decided_cache.clone();
             Box::pin(async move {
-                let read = config_cache.send(ReloadBlockList).await.map_err(|err| err.to_string())?;
+                let read = config_cache.send(ReloadDecisions).await.map_err(|err| err.to_string())?;
                 read.map_err(|err| err.to_string())
             })
         }),

@@ -5,6 +5,8 @@
 
 #[path = "architecture/documents.rs"]
 mod documents;
+#[path = "architecture/migrations.rs"]
+mod migrations;
 #[path = "architecture/packaging.rs"]
 mod packaging;
 #[path = "architecture/rules.rs"]

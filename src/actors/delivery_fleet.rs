@@ -13,7 +13,7 @@ use actix::prelude::*;
 use self::resting::Rest;
 pub use self::turnover::{Assigned, Leave, Sweep};
 use super::config_cache::{ConfigCacheActor, Refresh};
-use super::delivery::{DeliveryServices, Quiesce, RecentDeliveries, Wake, WebhookDeliveryActor};
+use super::delivery::{DeliveryServices, Quiesce, RecentDeliveries, TryNow, Wake, WebhookDeliveryActor};
 use super::inbox::{Inbox, Standing};
 use super::windows::Unsettled;
 use crate::domain::attempt::Attempt;
@@ -256,6 +256,27 @@ impl Handler<ConfigChanged> for DeliveryFleetActor {
             }
             None => {}
         }
+    }
+}
+
+/// Try a client's webhook now. Answered with whether its partition is ours.
+#[derive(Message)]
+#[rtype(result = "bool")]
+pub struct TryClient(pub ClientId);
+
+impl Handler<TryClient> for DeliveryFleetActor {
+    type Result = bool;
+
+    fn handle(&mut self, TryClient(client): TryClient, ctx: &mut Self::Context) -> bool {
+        self.cell.handling("TryClient");
+        let Some(ownership) = self.ownership_of(&client) else { return false };
+        if !self.clients.contains_key(&client) && self.absent.contains_key(&client) && !self.quiescing {
+            self.start(client.clone(), ownership, ctx);
+        }
+        if let Some(known) = self.clients.get(&client) {
+            known.child.addr.do_send(TryNow);
+        }
+        true
     }
 }
 

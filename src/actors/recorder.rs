@@ -92,13 +92,16 @@ impl<T: Record> Recorder<T> {
     pub async fn is_written(&self) {
         loop {
             let wrote = self.0.wrote.notified();
-            let waiting = self.lock();
-            if waiting.queue.is_empty() && waiting.in_hand.is_empty() {
+            if self.is_idle() {
                 return;
             }
-            drop(waiting);
             wrote.await;
         }
+    }
+
+    fn is_idle(&self) -> bool {
+        let waiting = self.lock();
+        waiting.queue.is_empty() && waiting.in_hand.is_empty()
     }
 
     /// Waits until something more is written.

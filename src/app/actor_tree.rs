@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::records::Recorders;
 use super::stores::{NotOpen, Stores, until_there};
 use crate::actors::config_cache::{ConfigCacheActor, ConfigTable, Reload, config_table};
-use crate::actors::delivery::{DeliveryLimits, DeliveryServices};
+use crate::actors::delivery::{DeliveryLimits, DeliveryServices, StashQuota};
 use crate::actors::delivery_fleet::{DeliveryFleetActor, Introduce, QuiesceAll};
 use crate::actors::ingest::source::SourceStage;
 use crate::actors::ingest::transfer::TransferStage;
@@ -221,16 +221,9 @@ fn delivery_limits(settings: &Settings) -> DeliveryLimits {
         insurance_after: settings.delivery.insurance_after,
         idle_after: settings.delivery.idle_after,
         retry: retry_schedule(settings),
-        pacing: Pacing {
-            canary: CanarySchedule {
-                first: settings.retry.base,
-                every: settings.canary.every,
-                cap: settings.canary.cap,
-                jitter: settings.retry.jitter,
-            },
-            give_up: settings.retry.ttl,
-        },
+        pacing: pacing(settings),
         payload_attempts: settings.retry.payload_attempts,
+        quota: StashQuota { rows: settings.stash.client_rows, bytes: settings.stash.client_bytes as u64 },
     }
 }
 
@@ -238,6 +231,17 @@ fn delivery_limits(settings: &Settings) -> DeliveryLimits {
 pub(super) fn retry_schedule(settings: &Settings) -> RetrySchedule {
     let retry = &settings.retry;
     RetrySchedule { base: retry.base, factor: retry.factor, cap: retry.cap, jitter: retry.jitter }
+}
+
+/// How webhooks that fail are treated.
+pub(super) fn pacing(settings: &Settings) -> Pacing {
+    let canary = CanarySchedule {
+        first: settings.retry.base,
+        every: settings.canary.every,
+        cap: settings.canary.cap,
+        jitter: settings.retry.jitter,
+    };
+    Pacing { canary, give_up: settings.retry.ttl }
 }
 
 /// How source topics are named.

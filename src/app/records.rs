@@ -18,7 +18,7 @@ use crate::metrics::Metrics;
 use crate::ports::StoreError;
 use crate::ports::clock::Clock;
 use crate::ports::webhook_sender::WebhookSenders;
-use crate::runtime::{Cell, Kit, Life, supervise};
+use crate::runtime::{Kit, OnBroken, supervise};
 use crate::settings::Settings;
 use crate::web::Startup;
 use crate::workers::Exclusive;
@@ -54,7 +54,7 @@ impl Recorders {
     }
 
     /// Tells the operator of actors that break.
-    pub(super) fn observer(&self, clock: Arc<dyn Clock>) -> Arc<dyn Fn(&Cell, Life) + Send + Sync> {
+    pub(super) fn observer(&self, clock: Arc<dyn Clock>) -> OnBroken {
         let events = self.events.clone();
         Arc::new(move |cell, life| {
             let of_client = cell.kind() == DELIVERY_KIND;

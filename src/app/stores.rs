@@ -19,6 +19,7 @@ use crate::ports::event_log::EventLog;
 use crate::ports::job_queue::JobQueues;
 use crate::ports::locks::Locks;
 use crate::ports::operational_events::{EventTopic, OperationalEvents};
+use crate::ports::owner_kicks::OwnerKicks;
 use crate::ports::stash::Stash;
 use crate::ports::{BoxFuture, StoreResult};
 use crate::settings::{Mode, Role, Settings};
@@ -42,6 +43,11 @@ impl RoleBoard {
     }
 }
 
+/// There are no other replicas.
+pub(super) struct Alone;
+
+impl OwnerKicks for Alone {}
+
 /// What the service works on.
 pub(super) struct Stores {
     pub(super) log: Arc<dyn EventLog>,
@@ -57,6 +63,8 @@ pub(super) struct Stores {
     /// Where operational events are copied to for others.
     pub(super) events_topic: Option<Arc<dyn EventTopic>>,
     pub(super) attempts: Arc<dyn Attempts>,
+    /// The way to the owners of clients on other replicas.
+    pub(super) owner_kicks: Arc<dyn OwnerKicks>,
     /// The name on `/status` of the store that has the configs.
     pub(super) configs_in: &'static str,
     /// Each of them, for `/status`.

@@ -7,6 +7,7 @@ use futures_util::future::join_all;
 
 use super::own_runtime::OwnRuntime;
 use crate::actors::config_cache::ConfigTable;
+use crate::actors::retry::RetryActor;
 use crate::domain::job::QueueSpec;
 use crate::metrics::Metrics;
 use crate::ports::clock::Clock;
@@ -22,6 +23,7 @@ use crate::workers::{KeptPauses, OpenQueues, QueuePauses, QueueSet, ScheduleTabl
 pub(super) struct Parts<'a> {
     pub(super) settings: &'a Settings,
     pub(super) queues: &'a OpenQueues<Queue>,
+    pub(super) retry: RetryActor,
     /// What operators decided.
     pub(super) decisions: Arc<dyn Decisions>,
     /// Knows whose jobs are not done.
@@ -42,17 +44,18 @@ pub(super) struct Workers {
 impl Workers {
     /// Starts them. Waits for no store.
     pub(super) fn start(parts: Parts<'_>) -> anyhow::Result<Self> {
-        let Parts { settings, queues, decisions, guard, upkeep, metrics, clock } = parts;
+        let Parts { settings, queues, retry, decisions, guard, upkeep, metrics, clock } = parts;
         let runtime = OwnRuntime::start("workers", 2)?;
         let handle = runtime.handle();
         let _entered = handle.enter();
         let kit = WorkerKit { metrics: metrics.clone(), blocked: Arc::new(guard) };
-        let upkeep = Arc::new(upkeep);
+        let (retry, upkeep) = (Arc::new(retry), Arc::new(upkeep));
         let is_ours = |queue: &&Queue| settings.roles.has(Role::of(queue.spec().workload));
         let running = Queue::ALL.iter().filter(is_ours).filter_map(|queue| match queue {
+            Queue::Dispatcher => Some(kit.start(queues, retry.clone(), concurrency(settings, queue.spec()))),
             Queue::Schedule => Some(kit.start(queues, upkeep.clone(), concurrency(settings, queue.spec()))),
-            // Nothing is added to them yet.
-            Queue::Dispatcher | Queue::Heavy => None,
+            // Nothing is added to it yet.
+            Queue::Heavy => None,
         });
         let running = running.collect();
         let schedules = if settings.roles.has(Role::Schedule) {

@@ -161,6 +161,8 @@ pub enum Refusal {
     Superseded,
     /// A newer change of its document waits to be delivered.
     NewerWaits,
+    /// As much waits for its client as may.
+    Overflow,
 }
 
 impl Refusal {
@@ -171,6 +173,7 @@ impl Refusal {
             Self::Waits => "waits",
             Self::Superseded => "superseded",
             Self::NewerWaits => "newer_waits",
+            Self::Overflow => "overflow",
         }
     }
 
@@ -180,6 +183,7 @@ impl Refusal {
             Self::Gone => "there is no such row any more: it was delivered, or purged",
             Self::Waits => "it waits to be delivered already",
             Self::Superseded => "a newer change of its document was delivered: the receiver would go back",
+            Self::Overflow => "as much waits for its client as may",
             Self::NewerWaits => {
                 "a newer change of its document waits to be delivered: the receiver would go back"
             }

@@ -1,5 +1,7 @@
 //! The state of each client's delivery, so that it outlives the process.
 
+use std::time::Duration;
+
 use super::{BoxFuture, StoreResult};
 use crate::domain::client_state::ClientState;
 use crate::domain::config::ClientId;
@@ -11,6 +13,10 @@ pub trait ClientStates: Send + Sync {
 
     /// All stored states.
     fn list(&self) -> BoxFuture<'_, StoreResult<Vec<(ClientId, ClientState)>>>;
+
+    /// For how long a client has failed: since the failure from which its stored state counts was first stored, by the clock of the
+    /// store. `None`: it does not fail, as far as is stored.
+    fn failing_for<'a>(&'a self, client: &'a ClientId) -> BoxFuture<'a, StoreResult<Option<Duration>>>;
 
     /// Stores a state.
     fn put<'a>(&'a self, client: &'a ClientId, state: ClientState) -> BoxFuture<'a, StoreResult<()>>;

@@ -13,6 +13,7 @@ pub mod job_queue;
 pub mod locks;
 pub mod log_registry;
 pub mod operational_events;
+pub mod owner_kicks;
 pub mod stash;
 pub mod webhook_sender;
 

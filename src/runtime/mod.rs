@@ -88,13 +88,16 @@ pub use self::{
     supervisor::{Supervised, supervise},
 };
 
+/// Is told of an actor that broke by itself, and where that leads: `Restarting`, or `Failed`. Must not block.
+pub type OnBroken = Arc<dyn Fn(&Cell, Life) + Send + Sync>;
+
 /// What all actors of a process share. A clone is the same kit.
 #[derive(Clone)]
 pub struct Kit(Arc<Shared>);
 
 struct Shared {
     on_restart: Arc<dyn Fn(&'static str) + Send + Sync>,
-    on_broken: Arc<dyn Fn(&Cell, Life) + Send + Sync>,
+    on_broken: OnBroken,
     policy: RestartPolicy,
     registry: Registry,
     shutdown: Shutdown,
@@ -109,11 +112,10 @@ impl Kit {
         Self::observed(on_restart, Arc::new(|_, _| {}), policy)
     }
 
-    /// The same, and `on_broken` is told of every actor that broke by itself, and where that leads: `Restarting`, or `Failed`. It must not
-    /// block.
+    /// The same, and `on_broken` is told of every actor that breaks.
     pub fn observed(
         on_restart: Arc<dyn Fn(&'static str) + Send + Sync>,
-        on_broken: Arc<dyn Fn(&Cell, Life) + Send + Sync>,
+        on_broken: OnBroken,
         policy: RestartPolicy,
     ) -> Self {
         panics::install_hook();

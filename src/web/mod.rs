@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `POST /v1/events` | takes change events, all of a request or none | admin |
 //! | `GET /v1/clients`, `GET`, `PUT`, `DELETE /v1/clients/{id}` | client configs with state and backlog | admin |
+//! | `POST /v1/clients/{id}/pause`, `…/resume`, `…/retry` | stops a client's delivery, lets it go on, has it tried now | admin |
 //! | `GET /v1/clients/{id}/attempts` | attempts to deliver to a client | admin |
 //! | `GET /v1/operational-events` | what happened that the operator wants to know of | admin |
 //! | `GET /v1/blocked-owners`, `PUT`, `DELETE /v1/blocked-owners/{owner}` | owners whose work is not done | admin |
@@ -17,6 +18,7 @@
 //!
 //! Errors are problem documents (RFC 9457).
 
+mod actions;
 mod admin;
 mod attempts;
 mod blocked_owners;
@@ -53,7 +55,7 @@ use tokio::sync::{Mutex, Semaphore};
 use crate::domain::attempt::Attempt;
 use crate::domain::change_event::SourceNames;
 use crate::domain::config::{ClientId, Secret};
-use crate::domain::guard::BlockList;
+use crate::domain::guard::Decided;
 use crate::metrics::Metrics;
 use crate::ports::BoxFuture;
 use crate::ports::attempts::Attempts;
@@ -108,10 +110,12 @@ pub struct WebState {
     pub refresh_config: Ask<ClientId, Result<(), String>>,
     /// What operators decided.
     pub decisions: Arc<dyn Decisions>,
-    /// The blocked owners, as everything that routes and delivers knows them.
-    pub block_list: Arc<dyn Fn() -> BlockList + Send + Sync>,
-    /// Ready when that is the list of the store.
-    pub refresh_block_list: Ask<(), Result<(), String>>,
+    /// What they decided about clients and owners, as everything that routes and delivers knows it.
+    pub decided: Arc<dyn Fn() -> Decided + Send + Sync>,
+    /// Ready when that is what the store has.
+    pub refresh_decided: Ask<(), Result<(), String>>,
+    /// Asks the owner of a client to try its webhook now.
+    pub try_now: Ask<ClientId, ()>,
     /// The queues, in the order in which they are shown.
     pub queues: Vec<Arc<dyn JobQueue>>,
     /// The log that takes events.
@@ -215,6 +219,9 @@ fn api(app: &mut web::ServiceConfig) {
             web::resource("/clients/{id}").get(clients::get).put(clients::put).delete(clients::delete),
             "GET, PUT, DELETE",
         ))
+        .service(only(web::resource("/clients/{id}/pause").post(actions::pause), "POST"))
+        .service(only(web::resource("/clients/{id}/resume").post(actions::resume), "POST"))
+        .service(only(web::resource("/clients/{id}/retry").post(actions::retry), "POST"))
         .service(only(web::resource("/clients/{id}/attempts").get(attempts::list), "GET"))
         .service(only(web::resource("/operational-events").get(operational_events::list), "GET"))
         .service(only(web::resource("/blocked-owners").get(blocked_owners::list), "GET"))

@@ -87,10 +87,25 @@ impl<Q: QueueSet> Producer<Q> {
     /// # Errors
     /// As [`Producer::add`].
     pub async fn add_bulk<J: Jobs<Queues = Q>>(&self, jobs: &[J]) -> Result<Vec<JobId>, AddError> {
-        let new: Vec<NewJob> =
-            jobs.iter().map(|job| new_job(job, When::default())).collect::<Result<_, _>>()?;
+        self.add_new(J::QUEUE, jobs.iter().map(|job| new_job(job, When::default()))).await
+    }
+
+    /// Adds several jobs of one queue, each when it is due. An error may have added some.
+    ///
+    /// # Errors
+    /// As [`Producer::add`].
+    pub async fn add_each<J: Jobs<Queues = Q>>(&self, jobs: &[(J, When)]) -> Result<Vec<JobId>, AddError> {
+        self.add_new(J::QUEUE, jobs.iter().map(|(job, when)| new_job(job, *when))).await
+    }
+
+    async fn add_new(
+        &self,
+        queue: Q,
+        jobs: impl Iterator<Item = Result<NewJob, AddError>>,
+    ) -> Result<Vec<JobId>, AddError> {
+        let new: Vec<NewJob> = jobs.collect::<Result<_, _>>()?;
         if let Some(queues) = &self.queues {
-            let queue = queues.get(J::QUEUE);
+            let queue = queues.get(queue);
             patiently(|| queue.add_bulk(new.clone())).await?;
         }
         Ok(new.into_iter().map(|job| job.id).collect())

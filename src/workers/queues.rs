@@ -58,10 +58,13 @@ queues! {
 }
 
 /// A client has something waiting: its owner shall drain.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Retry {
     /// Whose rows.
     pub client: ClientId,
+    /// When it is due, milliseconds since 1970: a run before it was promoted. `None`: somebody wants it at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due_ms: Option<i64>,
 }
 
 impl Payload for Retry {
@@ -75,7 +78,7 @@ impl Payload for Retry {
 }
 
 /// A client has failed for long: look whether it is to be switched off.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Disable {
     /// Which.
     pub client: ClientId,
@@ -93,7 +96,7 @@ impl Payload for Disable {
 
 jobs! {
     /// What the queue `dispatcher` carries.
-    #[derive(Debug, Clone, PartialEq, Eq)]
+    #[derive(Debug, Clone, PartialEq, Eq, Hash)]
     pub enum DispatcherJob in Queue::Dispatcher {
         /// Drain a client.
         Retry(Retry) = "RETRY",
@@ -157,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_job_comes_back_from_its_name_and_payload() {
-        let job = DispatcherJob::from(Retry { client: ClientId::new("c 1") });
+        let job = DispatcherJob::from(Retry { client: ClientId::new("c 1"), due_ms: None });
         assert_eq!((job.name(), job.data().unwrap()), ("RETRY", json!({"client": "c 1"})));
         assert_eq!(DispatcherJob::read("RETRY", job.data().unwrap()), Ok(job));
     }

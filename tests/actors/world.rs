@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use actix::{Addr, System};
 use bytes::Bytes;
-use dispatcher::actors::config_cache::{ConfigCacheActor, Refresh, Reload, ReloadBlockList, config_table};
-use dispatcher::actors::delivery::{DeliveryLimits, DeliveryServices};
+use dispatcher::actors::config_cache::{ConfigCacheActor, Refresh, Reload, ReloadDecisions, config_table};
+use dispatcher::actors::delivery::{DeliveryLimits, DeliveryServices, StashQuota};
 use dispatcher::actors::delivery_fleet::{DELIVERY_KIND, DeliveryFleetActor, Introduce, QuiesceAll};
 use dispatcher::actors::ingest::transfer::TransferStage;
 use dispatcher::actors::ingest::{KafkaIngestActor, LagProbe, Stage};
@@ -62,6 +62,7 @@ impl Default for Choices {
                 retry: RetrySchedule::default(),
                 pacing: Pacing::default(),
                 payload_attempts: 10,
+                quota: StashQuota { rows: u64::MAX, bytes: u64::MAX },
             },
             unsettled_per_partition: 20_000,
             memory_bytes: 64 << 20,
@@ -379,7 +380,15 @@ impl<'a> Life<'a> {
     /// Blocks the owner of a client, or lets him go, and sees to it that the process knows.
     pub(crate) async fn block(&self, client: &str, blocked: bool) {
         self.world.block(client, blocked);
-        while !matches!(self.config_cache.send(ReloadBlockList).await, Ok(Ok(()))) {
+        while !matches!(self.config_cache.send(ReloadDecisions).await, Ok(Ok(()))) {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// Pauses a client, or lets it go on, and sees to it that the process knows.
+    pub(crate) async fn pause(&self, client: &str, paused: bool) {
+        decisions::pause(&mut self.world.decisions.data(), client, paused);
+        while !matches!(self.config_cache.send(ReloadDecisions).await, Ok(Ok(()))) {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }

@@ -180,6 +180,21 @@ fn the_dockerfile_names_what_is_there() {
     assert!(read(".dockerignore").lines().any(|line| line == "target"), "the build folder stays outside");
 }
 
+/// The tools take what stands before the first `_` as the version: of two migrations with one version only one ever runs.
+#[test]
+fn no_two_migrations_have_one_version() {
+    for folder in ["postgres", "sqlite", "sqlite-queues"] {
+        let mut versions = BTreeMap::new();
+        for file in crate::files_below(&root().join("migrations").join(folder), "sql") {
+            let name = file.parent().unwrap().file_name().unwrap().to_string_lossy().into_owned();
+            let version: String = name.split('_').next().unwrap().replace('-', "");
+            let first = versions.entry(version).or_insert_with(|| name.clone());
+            assert_eq!(*first, name, "migrations/{folder}");
+        }
+        assert!(!versions.is_empty(), "migrations/{folder}");
+    }
+}
+
 #[test]
 fn values_with_defaults_are_read() {
     assert_eq!(substituted("${A:-x}"), "x");
@@ -187,4 +202,20 @@ fn values_with_defaults_are_read() {
     assert_eq!(substituted("${A:?say it}"), "given");
     assert_eq!(substituted("plain"), "plain");
     assert_eq!(block("a:\n  b: 1\n\n  c: 2\nd:\n", "a:"), ["  b: 1", "", "  c: 2"]);
+}
+
+/// Of two with one version only one is run, and nobody says so.
+#[test]
+fn every_migration_has_a_version_of_its_own() {
+    for store in std::fs::read_dir(root().join("migrations")).unwrap() {
+        let store = store.unwrap().path();
+        let names = std::fs::read_dir(&store).unwrap().map(|folder| folder.unwrap().file_name());
+        let mut versions: Vec<String> = names
+            .map(|name| name.to_string_lossy().split('_').next().unwrap_or_default().to_owned())
+            .collect();
+        let count = versions.len();
+        versions.sort_unstable();
+        versions.dedup();
+        assert_eq!(versions.len(), count, "{}: two migrations have one version", store.display());
+    }
 }

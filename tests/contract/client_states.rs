@@ -1,5 +1,7 @@
 //! The contract of the client states.
 
+use std::time::Duration;
+
 use dispatcher::domain::client_state::{ClientState, Phase};
 
 use crate::fixture::{Backend, client};
@@ -29,6 +31,36 @@ pub(crate) async fn a_state_comes_back(backend: &impl Backend) {
     all.sort_by(|one, other| one.0.cmp(&other.0));
     let expected = [(client("a"), state(Phase::Paused, 2)), (client("b \u{0}"), state(Phase::Healthy, 3))];
     assert_eq!(all, expected);
+}
+
+pub(crate) async fn the_failure_clock_runs_from_the_first_failure(backend: &impl Backend) {
+    let stores = backend.open().await;
+    let (states, a) = (&stores.states, client("a"));
+    let failing = |since_ms, rounds| ClientState {
+        failing_since_ms: since_ms,
+        failed_rounds: rounds,
+        ..state(Phase::Degraded, 7)
+    };
+    assert_eq!(states.failing_for(&a).await.unwrap(), None);
+    states.put(&a, failing(None, 0)).await.unwrap();
+    assert_eq!(states.failing_for(&a).await.unwrap(), None);
+    // What time the replica thinks it is does not count.
+    states.put(&a, failing(Some(1_000), 1)).await.unwrap();
+    let began = std::time::Instant::now();
+    let within = |clock: Option<Duration>| {
+        clock.is_some_and(|clock| clock <= began.elapsed() + Duration::from_millis(50))
+    };
+    assert!(within(states.failing_for(&a).await.unwrap()));
+    tokio::time::sleep(Duration::from_millis(30)).await;
+    states.put(&a, failing(Some(1_000), 2)).await.unwrap();
+    assert!(states.failing_for(&a).await.unwrap() >= Some(Duration::from_millis(25)), "it goes on");
+    states.put(&a, failing(Some(2_000), 1)).await.unwrap();
+    assert!(
+        states.failing_for(&a).await.unwrap() < Some(Duration::from_millis(25)),
+        "there was a success in between"
+    );
+    states.put(&a, failing(None, 0)).await.unwrap();
+    assert_eq!(states.failing_for(&a).await.unwrap(), None);
 }
 
 pub(crate) async fn states_outlive_a_restart(backend: &impl Backend) {

@@ -121,7 +121,7 @@ mod embedded {
             what_is_no_client_config_is_passed_over,
             configs_outlive_a_restart,
         ],
-        client_states: [a_state_comes_back, states_outlive_a_restart],
+        client_states: [a_state_comes_back, states_outlive_a_restart, the_failure_clock_runs_from_the_first_failure],
         decisions: [
             a_decision_holds_since_it_was_made_first,
             kinds_are_independent,
@@ -231,7 +231,7 @@ mod on_postgres {
             a_replay_does_not_pass_what_is_newer,
             a_forced_replay_stands_where_it_came,
         ],
-        client_states: [a_state_comes_back, states_outlive_a_restart],
+        client_states: [a_state_comes_back, states_outlive_a_restart, the_failure_clock_runs_from_the_first_failure],
         decisions: [
             a_decision_holds_since_it_was_made_first,
             kinds_are_independent,
@@ -357,7 +357,7 @@ mod platform_stores {
             what_is_no_client_config_is_passed_over,
             configs_outlive_a_restart,
         ],
-        client_states: [a_state_comes_back, states_outlive_a_restart],
+        client_states: [a_state_comes_back, states_outlive_a_restart, the_failure_clock_runs_from_the_first_failure],
     );
 }
 

@@ -23,6 +23,7 @@ mod cli;
 #[cfg(feature = "cluster")]
 mod cut_off;
 mod dead_letters;
+mod dead_webhook;
 mod disk_full;
 mod fixtures;
 mod flow;
@@ -34,6 +35,7 @@ mod outage;
 mod outages;
 mod owners;
 mod panic;
+mod queues;
 #[cfg(feature = "cluster")]
 mod passwords;
 mod readme;

@@ -102,9 +102,12 @@ impl Drain {
         self.pass = Pass::Due(Instant::now());
     }
 
-    /// The webhook is another: what the one before refused need not wait until its time has come.
+    /// The webhook is another, or somebody asks: what was refused before need not wait until its time has come.
     pub(super) fn all_at_once(&mut self) {
         self.all_at_once = true;
+        if let Pass::Due(at) = &mut self.pass {
+            *at = (*at).min(Instant::now());
+        }
     }
 
     /// Rows were written, or have another time.
@@ -421,6 +424,7 @@ impl WebhookDeliveryActor {
     /// asked; `None`: not all of them were durable.
     fn pass_ended(&mut self, backlog: Backlog, queued: Option<u64>, ctx: &mut Context<Self>) {
         let nothing_since = queued == Some(self.life.writes.queued());
+        self.quota_is(&backlog);
         if backlog.pending == 0 && nothing_since {
             self.rows_are(Rows { pending: false, dead: backlog.dead > 0 });
             self.happened(ClientEvent::RowsGone);

@@ -173,6 +173,9 @@ impl WebhookDeliveryActor {
         if transfers.is_empty() {
             return;
         }
+        if self.life.quota.is_full() {
+            return self.drop_beyond_quota(&transfers);
+        }
         self.life.intake.busy = true;
         for (transfer, reason) in transfers {
             if transfer.kind.is_replay() {
@@ -194,6 +197,7 @@ impl WebhookDeliveryActor {
         self.services.metrics.stashed.with_label_values(&[reason]).inc();
         let lane = self.lane(&transfer);
         self.life.intake.note_stashed(lane);
+        self.life.quota.appended(transfer.weight());
         self.rows_wait();
         let after = After::Settle(transfer.sequence);
         self.life.writes.push(StashWrite::Insert(NewRow { transfer, failure, claim: None }), after);

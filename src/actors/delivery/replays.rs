@@ -31,6 +31,7 @@ impl WebhookDeliveryActor {
             let known = check.stashed.get(&transfer.event_id).copied();
             match may_come_back(known, forced) {
                 Ok(()) if newer => self.refuse_replay(&transfer, Refusal::NewerWaits),
+                Ok(()) if self.life.quota.is_full() => self.refuse_replay(&transfer, Refusal::Overflow),
                 Ok(()) => rest.push(transfer),
                 Err(refusal) => self.refuse_replay(&transfer, refusal),
             }
@@ -57,6 +58,7 @@ impl WebhookDeliveryActor {
         self.services.metrics.replays.with_label_values(&["taken"]).inc();
         let lane = self.lane(&transfer);
         self.life.intake.note_stashed(lane);
+        self.life.quota.appended(transfer.weight());
         self.rows_wait();
         let after = After::Settle(transfer.sequence);
         self.life.writes.push(StashWrite::Replay { transfer }, after);

@@ -9,7 +9,7 @@ use crate::backends::bullmq::{BullMq, BullMqOptions};
 use crate::backends::kafka::{self, KafkaEventLog, TellOperator};
 use crate::backends::mongo::MongoClientConfigs;
 use crate::backends::postgres::{self, Postgres};
-use crate::backends::redis::{DecisionCopies, Redis, StateCopies};
+use crate::backends::redis::{DecisionCopies, Kicks, Redis, StateCopies};
 use crate::metrics::Metrics;
 use crate::ports::clock::Clock;
 use crate::ports::{BoxFuture, StoreError};
@@ -76,6 +76,7 @@ pub(super) async fn open(
         operational_events: postgres.operational_events(),
         events_topic: Some(kafka.operational_events()?),
         attempts: postgres.attempts(),
+        owner_kicks: Arc::new(Kicks::new(redis.clone())),
         configs_in: "mongo",
         probes: probes(&kafka, &mongo, &postgres, &redis),
         housekeeping: Arc::new(|_| Box::pin(async { Ok(0) })),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{RoleBoard, Stores};
+use super::{Alone, RoleBoard, Stores};
 use crate::backends::embedded::{Embedded, EmbeddedOptions, OpenError};
 use crate::ports::clock::Clock;
 use crate::ports::event_log::BatchLimits;
@@ -43,6 +43,7 @@ pub(super) async fn open(settings: &Settings, clock: Arc<dyn Clock>) -> anyhow::
         operational_events: embedded.operational_events(),
         events_topic: None,
         attempts: embedded.attempts(),
+        owner_kicks: Arc::new(Alone),
         configs_in: NAME,
         probes: vec![StoreProbe {
             name: NAME.to_owned(),

@@ -1,8 +1,11 @@
 //! The state of each client's delivery, as JSON.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use diesel::prelude::*;
+use diesel::sql_query;
+use diesel::sql_types::{BigInt, Nullable, Text};
 
 use super::database::Database;
 use super::errors::{JobError, JobResult};
@@ -20,6 +23,25 @@ impl SqliteClientStates {
     pub(super) fn new(database: Arc<Database>) -> Self {
         Self { database }
     }
+}
+
+/// The failure clock goes on while the state counts from the same failure.
+const PUT: &str = "INSERT INTO client_states (client, state, failing_mark, failing_since_ms)
+    VALUES (?1, ?2, ?3, iif(?3 IS NULL, NULL, CAST(unixepoch('subsec') * 1000 AS INTEGER)))
+    ON CONFLICT (client) DO UPDATE SET
+        state = excluded.state,
+        failing_mark = excluded.failing_mark,
+        failing_since_ms =
+            iif(failing_mark IS excluded.failing_mark, failing_since_ms, excluded.failing_since_ms)";
+
+const FAILING_FOR: &str =
+    "SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) - failing_since_ms AS failing_for_ms
+    FROM client_states WHERE client = ?1";
+
+#[derive(QueryableByName)]
+struct Failing {
+    #[diesel(sql_type = Nullable<BigInt>)]
+    failing_for_ms: Option<i64>,
 }
 
 fn read(client: &str, json: &str) -> JobResult<ClientState> {
@@ -49,15 +71,24 @@ impl ClientStates for SqliteClientStates {
         }))
     }
 
+    fn failing_for<'a>(&'a self, client: &'a ClientId) -> BoxFuture<'a, StoreResult<Option<Duration>>> {
+        let client = client.clone();
+        Box::pin(self.database.read(move |connection| {
+            let failing: Option<Failing> =
+                sql_query(FAILING_FOR).bind::<Text, _>(client.as_str()).get_result(connection).optional()?;
+            let millis = failing.and_then(|failing| failing.failing_for_ms);
+            Ok(millis.map(|millis| Duration::from_millis(u64::try_from(millis).unwrap_or(0))))
+        }))
+    }
+
     fn put<'a>(&'a self, client: &'a ClientId, state: ClientState) -> BoxFuture<'a, StoreResult<()>> {
         let client = client.clone();
         Box::pin(self.database.write(move |connection| {
             let json = serde_json::to_string(&state).map_err(|error| JobError::refused(error.to_string()))?;
-            diesel::insert_into(client_states::table)
-                .values((client_states::client.eq(client.as_str()), client_states::state.eq(&json)))
-                .on_conflict(client_states::client)
-                .do_update()
-                .set(client_states::state.eq(&json))
+            sql_query(PUT)
+                .bind::<Text, _>(client.as_str())
+                .bind::<Text, _>(&json)
+                .bind::<Nullable<BigInt>, _>(state.failing_since_ms)
                 .execute(connection)?;
             Ok(())
         }))

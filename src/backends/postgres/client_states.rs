@@ -1,8 +1,11 @@
 //! The state of each client's delivery, as JSON.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use diesel::prelude::*;
+use diesel::sql_query;
+use diesel::sql_types::{BigInt, Binary, Nullable, Text};
 use diesel_async::RunQueryDsl;
 
 use super::database::Database;
@@ -21,6 +24,25 @@ impl PgClientStates {
     pub(super) fn new(database: Arc<Database>) -> Self {
         Self { database }
     }
+}
+
+/// The failure clock goes on while the state counts from the same failure.
+const PUT: &str = "INSERT INTO client_states AS old (client, state, failing_mark, failing_since)
+    VALUES ($1, $2, $3, CASE WHEN $3 IS NOT NULL THEN clock_timestamp() END)
+    ON CONFLICT (client) DO UPDATE SET
+        state = excluded.state,
+        failing_mark = excluded.failing_mark,
+        failing_since = CASE WHEN old.failing_mark IS NOT DISTINCT FROM excluded.failing_mark
+            THEN old.failing_since ELSE excluded.failing_since END";
+
+const FAILING_FOR: &str =
+    "SELECT (extract(epoch FROM clock_timestamp() - failing_since) * 1000)::bigint AS failing_for_ms
+    FROM client_states WHERE client = $1";
+
+#[derive(QueryableByName)]
+struct Failing {
+    #[diesel(sql_type = Nullable<BigInt>)]
+    failing_for_ms: Option<i64>,
 }
 
 fn read(client: &ClientId, json: &str) -> StoreResult<ClientState> {
@@ -59,17 +81,31 @@ impl ClientStates for PgClientStates {
         }))
     }
 
+    fn failing_for<'a>(&'a self, client: &'a ClientId) -> BoxFuture<'a, StoreResult<Option<Duration>>> {
+        let client = client.clone();
+        Box::pin(self.database.run(move |connection| {
+            Box::pin(async move {
+                let failing: Option<Failing> = sql_query(FAILING_FOR)
+                    .bind::<Binary, _>(key(client.as_str())?)
+                    .get_result(connection)
+                    .await
+                    .optional()?;
+                let millis = failing.and_then(|failing| failing.failing_for_ms);
+                Ok(millis.map(|millis| Duration::from_millis(u64::try_from(millis).unwrap_or(0))))
+            })
+        }))
+    }
+
     fn put<'a>(&'a self, client: &'a ClientId, state: ClientState) -> BoxFuture<'a, StoreResult<()>> {
         let client = client.clone();
         Box::pin(self.database.run(move |connection| {
             Box::pin(async move {
                 let json =
                     serde_json::to_string(&state).map_err(|error| StoreError::Refused(error.to_string()))?;
-                diesel::insert_into(client_states::table)
-                    .values((client_states::client.eq(key(client.as_str())?), client_states::state.eq(&json)))
-                    .on_conflict(client_states::client)
-                    .do_update()
-                    .set(client_states::state.eq(&json))
+                sql_query(PUT)
+                    .bind::<Binary, _>(key(client.as_str())?)
+                    .bind::<Text, _>(&json)
+                    .bind::<Nullable<BigInt>, _>(state.failing_since_ms)
                     .execute(connection)
                     .await?;
                 Ok(())

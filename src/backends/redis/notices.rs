@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use super::MAX_ID_BYTES;
+use super::kicks::KickQueue;
 use crate::domain::config::ClientId;
 use crate::ports::client_configs::ConfigNotice;
 
@@ -27,8 +28,10 @@ const MAX_WAITING: usize = 1000;
 enum Message {
     /// This client's config is another one.
     Config(ClientId),
-    /// The block list is another one.
-    BlockList,
+    /// Operators decided something about clients or owners.
+    Decisions,
+    /// This client's owner is to try its webhook now.
+    TryNow(ClientId),
 }
 
 /// The notice that a client's config is another one.
@@ -36,9 +39,14 @@ pub(super) fn config(client: &ClientId) -> String {
     serde_json::json!({ "config": client }).to_string()
 }
 
-/// The notice that the block list is another one.
-pub(super) fn block_list() -> String {
-    serde_json::json!("block_list").to_string()
+/// The notice that operators decided something.
+pub(super) fn decisions() -> String {
+    serde_json::json!("decisions").to_string()
+}
+
+/// The notice that a client's owner is to try its webhook now.
+pub(super) fn try_now(client: &ClientId) -> String {
+    serde_json::json!({ "try_now": client }).to_string()
 }
 
 fn read(payload: &[u8]) -> Option<Message> {
@@ -51,7 +59,8 @@ fn read(payload: &[u8]) -> Option<Message> {
 pub(super) struct NoticeQueue {
     waiting: Mutex<Waiting>,
     arrived: Notify,
-    block_list: Notify,
+    decisions: Notify,
+    pub(super) kicks: KickQueue,
 }
 
 #[derive(Default)]
@@ -70,17 +79,17 @@ impl NoticeQueue {
         });
     }
 
-    pub(super) fn push_block_list(&self) {
-        self.block_list.notify_one();
+    pub(super) fn push_decisions(&self) {
+        self.decisions.notify_one();
     }
 
     /// One that came before is not lost.
-    pub(super) async fn block_list_changed(&self) {
-        self.block_list.notified().await;
+    pub(super) async fn decisions_changed(&self) {
+        self.decisions.notified().await;
     }
 
     fn missed(&self) {
-        self.push_block_list();
+        self.push_decisions();
         self.change(|waiting| *waiting = Waiting { missed: true, changed: BTreeSet::new() });
     }
 
@@ -134,7 +143,8 @@ async fn hear(mut sink: PubSubSink, mut stream: PubSubStream, queue: &NoticeQueu
             message = stream.next() => match message {
                 Some(message) => match read(message.get_payload_bytes()) {
                     Some(Message::Config(client)) => queue.push(client),
-                    Some(Message::BlockList) => queue.push_block_list(),
+                    Some(Message::Decisions) => queue.push_decisions(),
+                    Some(Message::TryNow(client)) => queue.kicks.push(client),
                     None => {}
                 },
                 None => return,
@@ -158,9 +168,10 @@ mod tests {
     fn a_notice_is_read_as_it_was_written() {
         for id in ["64c0a1e0f1a2b3c4d5e60001", "a \u{0}\"\n", &"\u{1}".repeat(MAX_ID_BYTES)] {
             let client = ClientId::new(id);
-            assert_eq!(read(config(&client).as_bytes()), Some(Message::Config(client)));
+            assert_eq!(read(config(&client).as_bytes()), Some(Message::Config(client.clone())));
+            assert_eq!(read(try_now(&client).as_bytes()), Some(Message::TryNow(client)));
         }
-        assert_eq!(read(block_list().as_bytes()), Some(Message::BlockList));
+        assert_eq!(read(decisions().as_bytes()), Some(Message::Decisions));
         let long = format!("{{\"config\":\"{}\"}}", "a".repeat(7 * MAX_ID_BYTES));
         for payload in ["", "{}", "[]", "{\"config\":5}", "{\"other\":\"a\"}", "\"other\"", &long] {
             assert_eq!(read(payload.as_bytes()), None, "{payload}");

@@ -68,6 +68,10 @@ impl ClientStates for StateCopies {
         self.truth.list()
     }
 
+    fn failing_for<'a>(&'a self, client: &'a ClientId) -> BoxFuture<'a, StoreResult<Option<Duration>>> {
+        self.truth.failing_for(client)
+    }
+
     fn put<'a>(&'a self, client: &'a ClientId, state: ClientState) -> BoxFuture<'a, StoreResult<()>> {
         Box::pin(async move {
             self.truth.put(client, state.clone()).await?;

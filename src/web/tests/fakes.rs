@@ -290,6 +290,10 @@ impl ClientStates for FakeStates {
         done(self.0.lock().unwrap().iter().map(|(client, state)| (client.clone(), state.clone())).collect())
     }
 
+    fn failing_for<'a>(&'a self, _: &'a ClientId) -> BoxFuture<'a, StoreResult<Option<Duration>>> {
+        done(None)
+    }
+
     fn put<'a>(&'a self, _: &'a ClientId, _: ClientState) -> BoxFuture<'a, StoreResult<()>> {
         refuse()
     }

@@ -57,6 +57,11 @@ struct Begun<D> {
 }
 
 impl<D: Send + 'static> Medium<D> {
+    /// What time it is there.
+    pub(crate) fn now_ms(&self) -> i64 {
+        self.clock.now_ms()
+    }
+
     pub(crate) fn new(name: &'static str, clock: Arc<SimClock>, seed: u64, data: D) -> Arc<Self> {
         let weather =
             Weather { rng: Rng::with_seed(seed), latency_ms: 0, away_until_ms: i64::MIN, flaky: 0.0 };

@@ -8,6 +8,7 @@ mod endings;
 mod insurance;
 mod memory;
 mod orders;
+mod paused;
 mod records;
 mod replays;
 mod replicas;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use dispatcher::actors::delivery::StashQuota;
 use dispatcher::domain::config::Status;
 use dispatcher::domain::stash::RowState;
 use dispatcher::domain::transfer::EventId;
@@ -192,4 +193,30 @@ fn a_crash_in_the_middle_of_a_replay_loses_nothing_and_turns_nothing_round() {
             assert!(world.judge().is_empty(), "after {ms} ms: {:?}", world.judge());
         });
     }
+}
+
+#[test]
+fn a_replay_beyond_the_quota_brings_nothing_back_and_is_asked_for_again() {
+    let mut choices = Choices::default();
+    choices.limits.payload_attempts = 2;
+    choices.limits.quota = StashQuota { rows: 5, bytes: u64::MAX };
+    let world = World::with(1, choices);
+    world.configure("a", Status::Active, "");
+    world.life(async |life| {
+        let event = one_dies(&world, life).await;
+        world.receiver.behave("a", Manner::always(Act::Status(503)));
+        for document in 10..30 {
+            world.change("a", &document.to_string(), 1);
+            life.pass(Duration::from_millis(50)).await;
+        }
+        world.replay("a", &event, false);
+        life.until("all is committed", || world.log.medium.data().is_committed()).await;
+        assert!(world.rows("a").contains(&(1, RowState::Dead)), "{:?}", world.rows("a"));
+        world.receiver.heal();
+        life.until("what waited is delivered", || world.stash.data().pending() == 0).await;
+        life.pass(Duration::from_secs(10)).await;
+        world.replay("a", &event, false);
+        life.until("delivery", || world.rows("a").is_empty()).await;
+        assert_eq!(world.receiver.book().arrived("a", "1"), [1]);
+    });
 }

@@ -1,0 +1,3 @@
+ALTER TABLE client_states
+    DROP COLUMN failing_mark,
+    DROP COLUMN failing_since;

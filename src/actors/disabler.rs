@@ -1,0 +1,137 @@
+//! `DisablerActor`: switches off webhooks that stay dead. Its clock is the job `DISABLE` of the client, delayed to the end of the time that a
+//! webhook may fail. When it runs the failure clock of the store decides, and one last try.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::Addr;
+use serde_json::json;
+
+use super::config_cache::{ConfigCacheActor, ConfigTable, Refresh};
+use super::operational_events::EventRecorder;
+use super::owners::Owners;
+use super::retry::changed;
+use crate::domain::client_state::{ClientState, Phase};
+use crate::domain::config::{ClientConfig, ClientId};
+use crate::domain::operational_event::{Happening, OperationalEvent};
+use crate::domain::retry::Pacing;
+use crate::ports::StoreResult;
+use crate::ports::client_configs::ClientConfigs;
+use crate::ports::client_states::ClientStates;
+use crate::ports::clock::Clock;
+use crate::workers::{Handled, JobContext, JobFailure};
+
+/// How long the last try may take: any request ends within 60 s.
+const LAST_TRY: Duration = Duration::from_secs(65);
+
+/// While it is rather us than the webhooks: when to look again.
+const US: Duration = Duration::from_secs(60);
+
+/// When so many clients fail, and they are more than half of all, nobody is switched off.
+const MANY: usize = 3;
+
+/// Switches clients off.
+pub struct Disabler {
+    /// Their configs, as the store has them.
+    pub configs: Arc<dyn ClientConfigs>,
+    /// Their configs, as this replica has them.
+    pub table: ConfigTable,
+    /// Is told of a config that was changed here.
+    pub config_cache: Addr<ConfigCacheActor>,
+    /// Their states, with the failure clock.
+    pub states: Arc<dyn ClientStates>,
+    /// Who makes the last try.
+    pub owners: Owners,
+    /// How long a webhook may fail.
+    pub pacing: Pacing,
+    /// The time of day.
+    pub clock: Arc<dyn Clock>,
+    /// Where it is told.
+    pub events: EventRecorder,
+}
+
+impl Disabler {
+    /// One look at a client that failed for long.
+    ///
+    /// # Errors
+    /// When a store is away: the job is tried again.
+    pub async fn run(&self, client: &ClientId, context: &JobContext) -> Result<Handled, JobFailure> {
+        let Some(tried) = self.configs.get(client).await?.filter(|stored| stored.config.is_usable()) else {
+            return Ok(done("its config is not active"));
+        };
+        let state = self.states.get(client).await?;
+        let (Some(state), Some(failing_for)) = (state, self.states.failing_for(client).await?) else {
+            return Ok(done("it does not fail any more"));
+        };
+        if matches!(state.phase, Phase::Paused | Phase::Disabled) {
+            return Ok(done(&state.reason));
+        }
+        if !state.is_given_up(failing_for, &self.pacing) {
+            let rest = self.pacing.give_up.saturating_sub(failing_for);
+            // Not often enough yet: until one more failure may count.
+            return Ok(Handled::Later(rest.max(self.pacing.give_up / 10).max(Duration::from_millis(100))));
+        }
+        if self.it_is_us().await? {
+            log::warn!("most webhooks fail, nobody is switched off client={client}");
+            context.log("most webhooks fail: nobody is switched off").await?;
+            return Ok(Handled::Later(US));
+        }
+        self.owners.try_now(client).await;
+        match changed(&*self.states, client, &state, self.last_try(&tried.config)).await? {
+            Some(after) if after.failing_since_ms != state.failing_since_ms => {
+                return Ok(done("the last try was taken"));
+            }
+            Some(after) if matches!(after.phase, Phase::Paused | Phase::Disabled) => {
+                return Ok(done(&after.reason));
+            }
+            // A closed gate shows each attempt. If there was none the owner is away, and it is not the webhook's fault.
+            None if state.phase == Phase::Degraded => return Ok(Handled::Later(US)),
+            Some(_) | None => {}
+        }
+        self.switch_off(&tried.config, &state, failing_for).await
+    }
+
+    /// An open gate shows no failure of a single document, so as long as its request may take is waited for.
+    fn last_try(&self, config: &ClientConfig) -> Duration {
+        let timeout = config.delivery.as_ref().map_or(LAST_TRY, |settings| settings.timeout);
+        LAST_TRY.min(timeout + Duration::from_secs(5))
+    }
+
+    async fn switch_off(
+        &self,
+        tried: &ClientConfig,
+        state: &ClientState,
+        failing_for: Duration,
+    ) -> Result<Handled, JobFailure> {
+        let client = &tried.client;
+        if !self.configs.deactivate(tried, self.clock.now_ms()).await? {
+            return Ok(done("its config was changed meanwhile"));
+        }
+        let reason = state.last_failure.as_deref().unwrap_or("failed");
+        let seconds = failing_for.as_secs();
+        log::warn!("client is disabled: no success for {seconds} s reason={reason} client={client}");
+        let event = OperationalEvent::new(Happening::Disabled, self.clock.now_ms());
+        self.events.record(event.of(client).because(reason).with("failing_seconds", seconds));
+        // The cache logs its own failure, and reloads within a minute.
+        let _ = self.config_cache.send(Refresh(client.clone())).await;
+        Ok(done("disabled"))
+    }
+
+    /// Whether most clients fail: then it is rather this service, or its network, than each of their webhooks.
+    async fn it_is_us(&self) -> StoreResult<bool> {
+        let table = self.table.snapshot();
+        let served = |client: &ClientId| table.get(client).is_some_and(|client| client.is_served());
+        let states = self.states.list().await?;
+        let failing = states.iter().filter(|(client, state)| fails(state) && served(client)).count();
+        Ok(failing >= MANY && failing * 2 > table.served())
+    }
+}
+
+/// Whether a webhook fails, and not just a document.
+fn fails(state: &ClientState) -> bool {
+    state.phase == Phase::Degraded && state.failing_since_ms.is_some()
+}
+
+fn done(why: &str) -> Handled {
+    Handled::Done(json!(why))
+}
