@@ -15,6 +15,7 @@ mod kit;
 mod services;
 
 mod admin;
+mod big_stash;
 #[cfg(feature = "cluster")]
 mod both_modes;
 mod bounds;
