@@ -35,9 +35,9 @@ mod outage;
 mod outages;
 mod owners;
 mod panic;
-mod queues;
 #[cfg(feature = "cluster")]
 mod passwords;
+mod queues;
 mod readme;
 #[cfg(feature = "cluster")]
 mod redis_emptied;
