@@ -10,8 +10,8 @@ use crate::domain::job::{Cadence, JobId};
 use crate::ports::StoreResult;
 use crate::ports::job_queue::{JobQueue, NewSchedule};
 
-/// The store may have lost a schedule, or its next job: it is back within this.
-const AGAIN: Duration = Duration::from_secs(60);
+/// The store may have lost a schedule, or its next job: it is back within a minute, however long the store takes.
+const AGAIN: Duration = Duration::from_secs(50);
 /// A store that is away is asked again after this.
 const PAUSE: Duration = Duration::from_secs(1);
 

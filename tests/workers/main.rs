@@ -23,6 +23,7 @@ mod schedules;
 #[cfg(feature = "cluster")]
 #[path = "../services/mod.rs"]
 mod services;
+mod ticks;
 mod upkeep;
 mod world;
 
