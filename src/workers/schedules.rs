@@ -121,7 +121,7 @@ impl ScheduleTable {
         Ok(())
     }
 
-    /// Has the store follow the table: at once, and then every minute. Stale ones are removed once: while versions change, an old
+    /// Has the store follow the table: at once, and then within each minute. Stale ones are removed once: while versions change, an old
     /// replica must not go on removing what a new one puts.
     pub fn keep(self) -> KeptSchedules {
         let task = tokio::spawn(async move {

@@ -59,7 +59,7 @@ impl Outage {
 enum Intake<'a> {
     Api(&'a Api),
     #[cfg(feature = "cluster")]
-    Kafka(&'a crate::kit::cluster::Cluster),
+    Kafka(&'a crate::kit::cluster::Cluster, rdkafka::producer::FutureProducer),
 }
 
 impl Intake<'_> {
@@ -67,7 +67,7 @@ impl Intake<'_> {
         match self {
             Self::Api(api) => api.send(records).await,
             #[cfg(feature = "cluster")]
-            Self::Kafka(cluster) => cluster.produce(records).await,
+            Self::Kafka(cluster, producer) => cluster.produce_by(producer, records).await,
         }
     }
 }
@@ -346,7 +346,7 @@ mod replicas {
         Outage::new().down.min(Duration::from_secs(30))
     }
 
-    /// A run with two replicas. What happens in the drain is told the replica that serves the receiver.
+    /// A run with two replicas, and trouble once the receiver is served: whatever that is, the time before shows two that are well.
     async fn run(cluster: Cluster, name: &str, trouble: impl AsyncFnOnce(&Cluster, &Service)) {
         let turn = Turn::shared();
         let start = async || Outage::settings(cluster.replica_in(&turn)).start().await;
@@ -356,7 +356,7 @@ mod replicas {
         let (receiver, healthy) = (&witness.receiver, Receiver::healthy());
         register(replicas[0].api(), receiver, &healthy).await;
         let mut scene = Scene::new(&healthy);
-        let intake = Intake::Kafka(&cluster);
+        let intake = Intake::Kafka(&cluster, cluster.producer());
         let well = warm_up(&mut scene, &intake, receiver.ledger()).await;
         let down = Instant::now();
         receiver.pause();
@@ -376,11 +376,6 @@ mod replicas {
             p99_in_outage: scene.latency(down, down_until).await,
         };
         figures.tell(name, scene.outage);
-    }
-
-    #[actix_web::test]
-    async fn the_same_with_two_replicas() {
-        run(Cluster::shared("long"), "two replicas", async |_, _| ()).await;
     }
 
     #[actix_web::test]

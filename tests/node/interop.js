@@ -5,7 +5,9 @@ const { Queue, Worker } = require(library);
 const connection = { host: '127.0.0.1', port: Number(port), maxRetriesPerRequest: null };
 
 const queues = {};
-const queue = (name) => (queues[name] ??= new Queue(name, { connection, prefix }));
+// While Redis is away it says so again and again; who asks waits.
+const open = (name) => new Queue(name, { connection, prefix }).on('error', () => {});
+const queue = (name) => (queues[name] ??= open(name));
 const workers = {};
 
 // Bull Board without a server: its routes, called as a browser's requests would be.

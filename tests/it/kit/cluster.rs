@@ -208,7 +208,11 @@ impl Cluster {
 
     /// Writes records to Kafka as Connect does: same keys, same partitioner.
     pub(crate) async fn produce(&self, records: &[Value]) {
-        let producer = self.producer();
+        self.produce_by(&self.producer(), records).await;
+    }
+
+    /// The same by a producer that is there already: a new one takes a second.
+    pub(crate) async fn produce_by(&self, producer: &FutureProducer, records: &[Value]) {
         let records = self.records(records);
         let sent = records.iter().map(|record| {
             let text = |name: &str| record[name].as_str().map(str::to_owned);
