@@ -25,8 +25,9 @@ use self::records::Recorders;
 pub use self::signals::Signals;
 use self::stores::Stores;
 use self::workers::Workers;
-use crate::actors::config_cache::{Refresh, Reload, ReloadBlockList};
+use crate::actors::config_cache::{Refresh, Reload, ReloadDecisions};
 use crate::actors::delivery_fleet::{DELIVERY_KIND, DeliveryFleetActor, RecentOf};
+use crate::actors::owners::Owners;
 use crate::backends::http::HttpSenders;
 use crate::domain::attempt::Attempt;
 use crate::domain::config::ClientId;
@@ -336,14 +337,15 @@ fn web_state(
 ) -> WebState {
     let fleet = tree.fleet.clone();
     let (registry, deliveries) = (kit.registry().clone(), kit.registry().clone());
-    let (config_cache, block_list_cache) = (tree.config_cache.clone(), tree.config_cache.clone());
+    let (config_cache, decided_cache) = (tree.config_cache.clone(), tree.config_cache.clone());
     let table = tree.table.clone();
+    let owners = Owners::new(tree.fleet.clone(), stores.owner_kicks.clone());
     WebState {
         mode: settings.mode.as_str(),
         roles: settings.roles.list().into_iter().map(Role::as_str).collect(),
         unattended_roles: unattended_roles(settings.roles.clone(), stores.roles.held.clone()),
         serves_api: settings.roles.has(Role::Web),
-        source_prefix: settings.source.prefix.as_str().into(),
+        source_names: actor_tree::source_names(settings),
         admin_token: settings.api.admin_token.clone(),
         configs: stores.configs.clone(),
         refresh_config: Arc::new(move |client| {
@@ -354,11 +356,15 @@ fn web_state(
             })
         }),
         decisions: stores.decisions.clone(),
-        block_list: Arc::new(move || table.snapshot().blocked().clone()),
-        refresh_block_list: Arc::new(move |()| {
-            let config_cache = block_list_cache.clone();
+        decided: Arc::new(move || table.snapshot().decided().clone()),
+        try_now: Arc::new(move |client| {
+            let owners = owners.clone();
+            Box::pin(async move { owners.try_now(&client).await })
+        }),
+        refresh_decided: Arc::new(move |()| {
+            let config_cache = decided_cache.clone();
             Box::pin(async move {
-                let read = config_cache.send(ReloadBlockList).await.map_err(|err| err.to_string())?;
+                let read = config_cache.send(ReloadDecisions).await.map_err(|err| err.to_string())?;
                 read.map_err(|err| err.to_string())
             })
         }),

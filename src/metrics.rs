@@ -33,10 +33,15 @@ pub struct Metrics {
     pub stashed: IntCounterVec,
     /// Rows that a newer one of their document stood for: not sent (`coalesce`).
     pub coalesced: IntCounter,
+    /// Changes that were dropped, by `reason`: overflow (more would wait than may).
+    pub dropped: IntCounterVec,
     /// Payloads that the stash will never take: each is a dead letter of the log.
     pub stash_refused: IntCounter,
     /// Rows of the stash that were given up long ago and removed.
     pub stash_purged: IntCounter,
+    /// Replays that came from the log, by `outcome`: taken (the row waits again); gone (delivered, or purged), waits (already), superseded,
+    /// newer_waits (a newer change of the document is on its way), overflow.
+    pub replays: IntCounterVec,
     /// Rows of the stash, by `state`.
     pub stash_rows: IntGaugeVec,
     /// Age of the oldest change that waits in the stash, by its `ts_ms`, in seconds; 0 when none does.
@@ -161,11 +166,13 @@ impl Metrics {
             queued_bytes: gauge("queued_bytes", "Bytes of the transfers in memory"),
             stashed: counters("stashed_total", "Payloads that went into the stash", &["reason"]),
             coalesced: counter("coalesced_total", "Rows that a newer one of their document stood for"),
+            dropped: counters("dropped_total", "Changes that were dropped", &["reason"]),
             stash_refused: counter("stash_refused_total", "Payloads that the stash will never take"),
             stash_purged: counter(
                 "stash_purged_total",
                 "Rows of the stash that were given up long ago and removed",
             ),
+            replays: counters("replays_total", "Replays that came from the log", &["outcome"]),
             stash_rows: gauges("stash_rows", "Rows of the stash", &["state"]),
             oldest_waiting_seconds,
             lag: gauges("lag", "Records that are not committed", &["stream"]),

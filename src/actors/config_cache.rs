@@ -11,8 +11,8 @@ use actix::prelude::*;
 pub use self::table::{ConfigSnapshot, ConfigTable, ConfigTableWriter, config_table};
 use super::delivery_fleet::ConfigChanged;
 use crate::domain::config::ClientId;
-use crate::domain::decision::{Decision, DecisionKind};
-use crate::domain::guard::BlockList;
+use crate::domain::decision::DecisionKind;
+use crate::domain::guard::{Decided, DecisionList};
 use crate::metrics::Metrics;
 use crate::ports::client_configs::{ClientConfigs, ConfigNotice, StoredConfig};
 use crate::ports::clock::Clock;
@@ -59,12 +59,6 @@ impl ConfigCacheActor {
         self.tell(changed);
     }
 
-    /// From now on these owners are blocked.
-    fn block(&self, decisions: Vec<Decision>) {
-        let changed = self.table.block(BlockList::new(decisions));
-        self.tell(changed);
-    }
-
     fn tell(&self, changed: Vec<ClientId>) {
         let snapshot = self.table.snapshot();
         let blocked = snapshot.blocked().len();
@@ -75,10 +69,11 @@ impl ConfigCacheActor {
         }
     }
 
-    fn take_block_list(&mut self, read: StoreResult<Vec<Decision>>) -> StoreResult<()> {
+    fn take_decided(&mut self, read: StoreResult<Decided>) -> StoreResult<()> {
         match read {
-            Ok(decisions) => {
-                self.block(decisions);
+            Ok(decided) => {
+                let changed = self.table.decide(decided);
+                self.tell(changed);
                 self.was_read("decisions");
                 Ok(())
             }
@@ -121,7 +116,7 @@ impl ConfigCacheActor {
         let follow = async move {
             loop {
                 decisions.changed().await;
-                if until_read(&actor, || ReloadBlockList).await.is_err() {
+                if until_read(&actor, || ReloadDecisions).await.is_err() {
                     return;
                 }
             }
@@ -156,7 +151,16 @@ impl Actor for ConfigCacheActor {
 
 impl Supervised for ConfigCacheActor {}
 
-/// Reads all configs and the block list again. Answered when the table has them.
+/// Reads what is decided about clients and their owners.
+async fn decided(decisions: &dyn Decisions) -> StoreResult<Decided> {
+    let (blocked, paused) = tokio::try_join!(
+        decisions.list(DecisionKind::BlockedOwner),
+        decisions.list(DecisionKind::PausedClient)
+    )?;
+    Ok(Decided { blocked: DecisionList::new(blocked), paused: DecisionList::new(paused) })
+}
+
+/// Reads all configs and what is decided again. Answered when the table has them.
 #[derive(Message)]
 #[rtype(result = "StoreResult<()>")]
 pub struct Reload;
@@ -170,10 +174,10 @@ impl Handler<Reload> for ConfigCacheActor {
             (self.store.clone(), self.decisions.clone(), self.clock.now_ms());
         let read = async move {
             // What is not known to be blocked must not be taken for free: one without the other is no answer.
-            tokio::join!(store.load(), decisions.list(DecisionKind::BlockedOwner))
+            tokio::join!(store.load(), decided(&*decisions))
         };
-        AtomicResponse::new(Box::pin(read.into_actor(self).map(move |(configs, blocked), actor, _| {
-            let blocked = actor.take_block_list(blocked);
+        AtomicResponse::new(Box::pin(read.into_actor(self).map(move |(configs, decided), actor, _| {
+            let decided = actor.take_decided(decided);
             let configs = match configs {
                 Ok(configs) => {
                     actor.replace(None, configs, read_at_ms);
@@ -185,25 +189,25 @@ impl Handler<Reload> for ConfigCacheActor {
                     Err(err)
                 }
             };
-            configs.and(blocked)
+            configs.and(decided)
         })))
     }
 }
 
-/// Reads the block list again. Answered when the table has it.
+/// Reads what is decided again. Answered when the table has it.
 #[derive(Message)]
 #[rtype(result = "StoreResult<()>")]
-pub struct ReloadBlockList;
+pub struct ReloadDecisions;
 
-impl Handler<ReloadBlockList> for ConfigCacheActor {
+impl Handler<ReloadDecisions> for ConfigCacheActor {
     type Result = AtomicResponse<Self, StoreResult<()>>;
 
-    fn handle(&mut self, _: ReloadBlockList, _: &mut Self::Context) -> Self::Result {
-        self.cell.handling("ReloadBlockList");
+    fn handle(&mut self, _: ReloadDecisions, _: &mut Self::Context) -> Self::Result {
+        self.cell.handling("ReloadDecisions");
         let decisions = self.decisions.clone();
-        let read = async move { decisions.list(DecisionKind::BlockedOwner).await };
+        let read = async move { decided(&*decisions).await };
         AtomicResponse::new(Box::pin(
-            read.into_actor(self).map(|blocked, actor, _| actor.take_block_list(blocked)),
+            read.into_actor(self).map(|decided, actor, _| actor.take_decided(decided)),
         ))
     }
 }

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::records::Recorders;
 use super::stores::{NotOpen, Stores, until_there};
 use crate::actors::config_cache::{ConfigCacheActor, ConfigTable, Reload, config_table};
-use crate::actors::delivery::{DeliveryLimits, DeliveryServices};
+use crate::actors::delivery::{DeliveryLimits, DeliveryServices, StashQuota};
 use crate::actors::delivery_fleet::{DeliveryFleetActor, Introduce, QuiesceAll};
 use crate::actors::ingest::source::SourceStage;
 use crate::actors::ingest::transfer::TransferStage;
@@ -223,6 +223,7 @@ fn delivery_limits(settings: &Settings) -> DeliveryLimits {
         retry: retry_schedule(settings),
         pacing: pacing(settings),
         payload_attempts: settings.retry.payload_attempts,
+        quota: StashQuota { rows: settings.stash.client_rows, bytes: settings.stash.client_bytes as u64 },
     }
 }
 
@@ -244,7 +245,7 @@ pub(super) fn pacing(settings: &Settings) -> Pacing {
 }
 
 /// How source topics are named.
-fn source_names(settings: &Settings) -> SourceNames {
+pub(super) fn source_names(settings: &Settings) -> SourceNames {
     SourceNames {
         prefix: settings.source.prefix.as_str().into(),
         signal_collections: settings.source.signal_collections.clone(),

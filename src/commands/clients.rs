@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::api::{Api, ApiError, ApiOptions, encoded};
 use super::output;
+use super::owners::{ByOptions, late};
 use crate::settings::{Environment, SettingsError};
 
 /// Options of `clients`.
@@ -30,10 +31,27 @@ enum ClientsCommand {
     Enable(ClientOptions),
     /// Switch a client off: its changes are skipped until it is switched on; its config stays as it is
     Disable(ClientOptions),
+    /// Stop a client's delivery: its changes wait until it is resumed
+    Pause(PauseOptions),
+    /// Let a client's delivery go on: what waits goes out, in order
+    Resume(ClientOptions),
+    /// Have a client's webhook tried now, whatever its schedule says
+    Retry(ClientOptions),
     /// Print the attempts to deliver to a client that failed, and those that followed, as JSON lines, the newest first
     Attempts(ClientOptions),
     /// Delete a client's config
     Delete(ClientOptions),
+}
+
+#[derive(Debug, Args)]
+struct PauseOptions {
+    #[command(flatten)]
+    client: ClientOptions,
+    /// Why
+    #[arg(long, default_value = "")]
+    reason: String,
+    #[command(flatten)]
+    by: ByOptions,
 }
 
 #[derive(Debug, Args)]
@@ -100,6 +118,12 @@ pub(super) async fn run(options: ClientsOptions, environment: &Environment) -> a
         ClientsCommand::Disable(options) => {
             put(&options.api.open(environment)?, &options.id, &json!({ "status": "INACTIVE" })).await
         }
+        ClientsCommand::Pause(PauseOptions { client, reason, by }) => {
+            let said = json!({ "reason": reason, "by": by.by });
+            act(&client, "pause", &said, environment, "paused").await
+        }
+        ClientsCommand::Resume(client) => act(&client, "resume", &json!({}), environment, "resumed").await,
+        ClientsCommand::Retry(client) => act(&client, "retry", &json!({}), environment, "asked").await,
         ClientsCommand::Attempts(options) => attempts(&options.api.open(environment)?, &options.id).await,
         ClientsCommand::Delete(options) => {
             let api = options.api.open(environment)?;
@@ -109,6 +133,23 @@ pub(super) async fn run(options: ClientsOptions, environment: &Environment) -> a
             Ok(())
         }
     }
+}
+
+/// Has something done about a client's delivery.
+async fn act(
+    client: &ClientOptions,
+    action: &str,
+    said: &Value,
+    environment: &Environment,
+    done: &str,
+) -> anyhow::Result<()> {
+    let path = format!("{}/{action}", path_of(&client.id));
+    let answer = client.api.open(environment)?.post(&path, said.to_string().into()).await;
+    let (status, _) = answer.map_err(|err| explain(err, &client.id))?;
+    // Asked for, a try is no more than that.
+    let late = if action == "retry" { "" } else { late(status.as_u16()) };
+    output::note(&format!("{} {done}{late}", client.id));
+    Ok(())
 }
 
 async fn attempts(api: &Api, id: &str) -> anyhow::Result<()> {

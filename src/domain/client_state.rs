@@ -80,6 +80,12 @@ pub struct ClientState {
     /// Whether rows wait in the stash.
     #[serde(default)]
     pub rows_waiting: bool,
+    /// Whether so much waits that changes are dropped.
+    #[serde(default)]
+    pub overflows: bool,
+    /// How many changes were dropped so far: the client needs a resync.
+    #[serde(default)]
+    pub dropped: u64,
     /// Who paused it.
     #[serde(default)]
     pub paused_by: Option<String>,
@@ -106,6 +112,15 @@ pub enum ClientEvent {
         reason: String,
         /// How long the webhook asked to be left alone.
         retry_after: Option<Duration>,
+    },
+    /// So much waits in the stash that nothing more may: changes are dropped.
+    Overflow,
+    /// More may wait again.
+    RoomAgain,
+    /// So many changes were dropped.
+    Dropped {
+        /// How many.
+        count: u64,
     },
     /// Rows wait in the stash.
     RowsWaiting,
@@ -153,6 +168,8 @@ impl ClientState {
             last_failure: None,
             hold_until_ms: None,
             rows_waiting: false,
+            overflows: false,
+            dropped: 0,
             paused_by: None,
             disabled_by: None,
         }
@@ -182,9 +199,13 @@ impl ClientState {
                 next.count_failure(now_ms, pacing);
                 next.reason.clone_from(reason);
             }
+            ClientEvent::Overflow => next.overflows = true,
+            ClientEvent::RoomAgain => next.overflows = false,
+            ClientEvent::Dropped { count } => next.dropped = next.dropped.saturating_add(*count),
             ClientEvent::RowsWaiting => next.rows_waiting = true,
             ClientEvent::RowsGone => {
                 next.rows_waiting = false;
+                next.overflows = false;
                 next.last_failure = None;
             }
             ClientEvent::ConfigUsable => next.disabled_by = None,

@@ -15,6 +15,8 @@ pub enum DecisionKind {
     BlockedOwner,
     /// No worker takes a job of a queue. The subject is its name.
     PausedQueue,
+    /// Nothing is sent to a client: its changes wait. The subject is its id.
+    PausedClient,
 }
 
 impl DecisionKind {
@@ -23,6 +25,7 @@ impl DecisionKind {
         match self {
             Self::BlockedOwner => "blocked_owner",
             Self::PausedQueue => "paused_queue",
+            Self::PausedClient => "paused_client",
         }
     }
 }

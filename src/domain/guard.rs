@@ -21,44 +21,59 @@ pub enum WhenBlocked {
     Hold,
 }
 
-/// The blocked owners as of one moment. A copy costs nothing.
+/// The decisions of a kind as of one moment. A copy costs nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct BlockList(Arc<HashMap<Subject, Arc<Decision>>>);
+pub struct DecisionList(Arc<HashMap<Subject, Arc<Decision>>>);
 
-impl BlockList {
+impl DecisionList {
     /// The list of these.
     pub fn new(decisions: impl IntoIterator<Item = Decision>) -> Self {
         let named = decisions.into_iter().map(|made| (made.subject().clone(), Arc::new(made)));
         Self(Arc::new(named.collect()))
     }
 
-    /// The decision that blocks an owner; `None`: he is not blocked.
-    pub fn get(&self, owner: &str) -> Option<&Arc<Decision>> {
-        self.0.get(owner)
+    /// The decision about somebody; `None`: there is none.
+    pub fn get(&self, subject: &str) -> Option<&Arc<Decision>> {
+        self.0.get(subject)
     }
 
-    /// How many are blocked.
+    /// How many there are.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether nobody is blocked.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+}
 
+/// What operators decided about clients, as of one moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Decided {
+    /// The blocked owners.
+    pub blocked: DecisionList,
+    /// The paused clients.
+    pub paused: DecisionList,
+}
+
+impl Decided {
     /// The client of a config. One without an owner is never blocked.
     pub fn judge(&self, config: &Arc<ClientConfig>) -> Subscriber {
-        let blocked = config.owner.as_deref().and_then(|owner| self.get(owner)).cloned();
-        Subscriber { config: Arc::clone(config), blocked }
+        Subscriber {
+            blocked: config.owner.as_deref().and_then(|owner| self.blocked.get(owner)).cloned(),
+            paused: self.paused.get(config.client.as_str()).cloned(),
+            config: Arc::clone(config),
+        }
     }
 }
 
-/// A client: its config, and whether its owner is blocked. Made by [`BlockList::judge`] alone.
+/// A client: its config, and what was decided about it and its owner. Made by [`Decided::judge`] alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subscriber {
     config: Arc<ClientConfig>,
     blocked: Option<Arc<Decision>>,
+    paused: Option<Arc<Decision>>,
 }
 
 /// Where the changes of a client go.
@@ -87,9 +102,14 @@ impl Subscriber {
         self.blocked.as_deref()
     }
 
+    /// The decision that pauses it: its changes are routed, and wait.
+    pub fn paused(&self) -> Option<&Decision> {
+        self.paused.as_deref()
+    }
+
     /// Whether its changes go to a webhook.
     pub fn is_served(&self) -> bool {
-        matches!(self.destination(), Destination::Webhook(_))
+        self.paused.is_none() && matches!(self.destination(), Destination::Webhook(_))
     }
 
     /// Where its changes go.
@@ -114,7 +134,8 @@ mod tests {
         let blocked = Decision::new(Subject::parse("bad").unwrap(), "ops", "unpaid", 1).unwrap();
         let owner = owner.map(str::to_owned);
         let config = read_value(&ClientId::new("a"), status, deleted, 1, 0, owner, value);
-        BlockList::new([blocked]).judge(&Arc::new(config))
+        let decided = Decided { blocked: DecisionList::new([blocked]), ..Decided::default() };
+        decided.judge(&Arc::new(config))
     }
 
     #[test]

@@ -138,11 +138,13 @@ impl OperationalEvent {
         after: &ClientState,
         now_ms: i64,
     ) -> Option<Self> {
-        use Phase::{Degraded, Disabled, Draining, Healthy};
+        use Phase::{Degraded, Disabled, Draining, Healthy, Paused};
         let lasted_ms = now_ms.saturating_sub(before.since_ms);
         let event = |happening| Self::new(happening, now_ms).of(client);
         match (before.phase, after.phase) {
-            (Degraded, Degraded) => None,
+            (Degraded, Degraded) | (Paused, Paused) => None,
+            (_, Paused) => Some(event(Happening::Paused).because(&after.reason)),
+            (Paused, _) => Some(event(Happening::Resumed).with("paused_for_ms", lasted_ms)),
             (_, Degraded) => Some(
                 event(Happening::Degraded)
                     .because(&after.reason)

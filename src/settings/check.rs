@@ -23,6 +23,8 @@ impl Settings {
         for (queue, concurrency) in &self.workers {
             require((1..=1000).contains(concurrency), &format!("workers.{queue}"), "must be 1 to 1000")?;
         }
+        require(self.stash.client_rows >= 1, "stash.client_rows", "must be at least 1")?;
+        require(self.stash.client_bytes >= 1, "stash.client_bytes", "must be at least 1")?;
         within("stash.ttl", self.stash.ttl, MINUTE, 3650 * DAY)?;
         require(
             self.mode == Mode::Cluster || self.roles.are_all(),

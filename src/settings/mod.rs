@@ -255,6 +255,11 @@ pub struct Stash {
     /// How long payloads that were given up are kept.
     #[serde(deserialize_with = "values::duration")]
     pub ttl: Duration,
+    /// How many payloads may wait for one client.
+    pub client_rows: u64,
+    /// Their bytes.
+    #[serde(deserialize_with = "values::size")]
+    pub client_bytes: usize,
 }
 
 /// Who is told what happens.

@@ -1,7 +1,5 @@
 //! Owners whose work is not done.
 
-use std::time::Duration;
-
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse, web};
 use serde::Deserialize;
@@ -12,8 +10,6 @@ use super::problem::{Problem, ask};
 use super::{Shared, decisions};
 use crate::domain::decision::DecisionKind::BlockedOwner;
 
-/// How long an answer waits for the new list to be in use.
-const REFRESH_TIMEOUT: Duration = Duration::from_secs(10);
 const DEFAULT_PAGE: usize = 100;
 const LARGEST_PAGE: usize = 1000;
 
@@ -48,7 +44,7 @@ pub(super) async fn put(
     let decision = decisions::read(&request, payload, owner_of(&request)?, service.clock.now_ms()).await?;
     let decision = ask(service.decisions.put(BlockedOwner, decision)).await?;
     log::info!("owner is blocked by={} owner={}", decision.by(), decision.subject());
-    let code = if is_in_use(&shared).await { StatusCode::OK } else { StatusCode::ACCEPTED };
+    let code = if decisions::are_in_use(&shared).await { StatusCode::OK } else { StatusCode::ACCEPTED };
     Ok(HttpResponse::build(code).json(decisions::block(&decision)))
 }
 
@@ -59,18 +55,7 @@ pub(super) async fn delete(request: HttpRequest, shared: web::Data<Shared>) -> R
         return Err(Problem::new(StatusCode::NOT_FOUND, "this owner is not blocked"));
     }
     log::info!("owner is not blocked any more owner={owner}");
-    let code = if is_in_use(&shared).await { StatusCode::NO_CONTENT } else { StatusCode::ACCEPTED };
+    let code =
+        if decisions::are_in_use(&shared).await { StatusCode::NO_CONTENT } else { StatusCode::ACCEPTED };
     Ok(HttpResponse::build(code).finish())
-}
-
-/// Waits until the stored list is the one in use here. When that fails it comes into use with the next reload.
-async fn is_in_use(shared: &Shared) -> bool {
-    let refreshed = (shared.service.refresh_block_list)(());
-    let err = match tokio::time::timeout(REFRESH_TIMEOUT, refreshed).await {
-        Ok(Ok(())) => return true,
-        Ok(Err(err)) => err,
-        Err(_) => "timed out".to_owned(),
-    };
-    log::warn!("a new block list is stored but not in use yet err={err}");
-    false
 }

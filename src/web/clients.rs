@@ -183,9 +183,10 @@ fn view(shared: &Shared, client: &ClientId, known: &Client) -> Value {
             "value": redact(&stored.value),
         })
     });
-    let block_list = (shared.service.block_list)();
-    let subscriber = known.config.as_ref().map(|stored| block_list.judge(&stored.config));
+    let decided = (shared.service.decided)();
+    let subscriber = known.config.as_ref().map(|stored| decided.judge(&stored.config));
     let blocked = subscriber.as_ref().and_then(|subscriber| subscriber.blocked());
+    let paused = subscriber.as_ref().and_then(|subscriber| subscriber.paused());
     let backlog = &known.backlog;
     let delivery = (shared.service.delivery)(client);
     let state = delivery.as_ref().map_or_else(|| json!(known.state), |delivery| delivery["state"].clone());
@@ -193,6 +194,7 @@ fn view(shared: &Shared, client: &ClientId, known: &Client) -> Value {
         "client": client,
         "config": config,
         "blocked": blocked.map(decisions::block),
+        "paused": paused.map(decisions::pause),
         "state": state,
         "in_flight": delivery.as_ref().map_or(json!(0), |delivery| delivery["in_flight"].clone()),
         "queued": delivery.as_ref().map_or(json!(0), |delivery| delivery["queued"].clone()),

@@ -1,15 +1,20 @@
 //! What operators say as they decide, and how a decision is shown.
 
+use std::time::Duration;
+
 use actix_web::{HttpRequest, web};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::body;
 use super::problem::Problem;
+use super::{Shared, body};
 use crate::domain::decision::{Decision, Subject};
 
 /// Bytes of a request.
 const BODY_BYTES: usize = 16 << 10;
+
+/// How long an answer waits for a decision to be in use.
+const REFRESH_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Who decides when he does not say so.
 const SOMEBODY: &str = "api";
@@ -42,6 +47,18 @@ pub(super) async fn read(
         .map_err(|err| Problem::bad_request(err.to_string()).with("key", err.member))
 }
 
+/// Waits until what is stored is in use here. When that fails it comes into use with the next reload.
+pub(super) async fn are_in_use(shared: &Shared) -> bool {
+    let refreshed = (shared.service.refresh_decided)(());
+    let err = match tokio::time::timeout(REFRESH_TIMEOUT, refreshed).await {
+        Ok(Ok(())) => return true,
+        Ok(Err(err)) => err,
+        Err(_) => "timed out".to_owned(),
+    };
+    log::warn!("a decision is stored but not in use yet err={err}");
+    false
+}
+
 /// A decision about an owner.
 pub(super) fn block(decision: &Decision) -> Value {
     json!({
@@ -52,7 +69,7 @@ pub(super) fn block(decision: &Decision) -> Value {
     })
 }
 
-/// A decision about a queue, beside its name.
+/// A decision about a queue or a client, beside its name.
 pub(super) fn pause(decision: &Decision) -> Value {
     json!({ "by": decision.by(), "reason": decision.reason(), "since_ms": decision.since_ms() })
 }

@@ -1,10 +1,12 @@
 //! The API over a real socket, the ports in memory.
 
+mod actions;
 mod admin;
 mod attempts;
 mod blocked_owners;
 mod clients;
 mod dead_letters;
+mod source_letters;
 mod events;
 mod fake_queue;
 mod fakes;
@@ -28,6 +30,7 @@ use self::fakes::{
 };
 use super::*;
 use crate::domain::decision::DecisionKind;
+use crate::domain::guard::DecisionList;
 use crate::ports::event_log::NewRecord;
 use crate::workers::QueuePauses;
 use crate::workers::queues::Queue;
@@ -51,6 +54,7 @@ struct World {
     readiness: Arc<Readiness>,
     metrics: Metrics,
     refreshed: Arc<std::sync::Mutex<Vec<ClientId>>>,
+    tried: Arc<std::sync::Mutex<Vec<ClientId>>>,
     store_is_up: Arc<AtomicBool>,
     actor_state: Arc<std::sync::Mutex<&'static str>>,
     delivery: Arc<std::sync::Mutex<HashMap<ClientId, Value>>>,
@@ -82,6 +86,7 @@ impl World {
         let readiness = Arc::new(Readiness::default());
         let metrics = Metrics::new();
         let refreshed = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let tried = Arc::new(std::sync::Mutex::new(Vec::new()));
         let store_is_up = Arc::new(AtomicBool::new(true));
         let actor_state = Arc::new(std::sync::Mutex::new("running"));
         let delivery = Arc::<std::sync::Mutex<HashMap<ClientId, Value>>>::default();
@@ -94,7 +99,7 @@ impl World {
             roles: vec!["ingest", "web"],
             unattended_roles: Arc::new(|()| Box::pin(async { Some(vec!["heavy"]) })),
             serves_api: true,
-            source_prefix: "mongo".into(),
+            source_names: SourceNames { prefix: "mongo".into(), signal_collections: Vec::new() },
             admin_token: token.map(Secret::new),
             configs: configs.clone(),
             refresh_config: {
@@ -106,11 +111,21 @@ impl World {
                 })
             },
             decisions: decisions.clone(),
-            block_list: {
+            decided: {
                 let decisions = decisions.clone();
-                Arc::new(move || BlockList::new(decisions.now(DecisionKind::BlockedOwner)))
+                Arc::new(move || Decided {
+                    blocked: DecisionList::new(decisions.now(DecisionKind::BlockedOwner)),
+                    paused: DecisionList::new(decisions.now(DecisionKind::PausedClient)),
+                })
             },
-            refresh_block_list: {
+            try_now: {
+                let tried = tried.clone();
+                Arc::new(move |client| {
+                    tried.lock().unwrap().push(client);
+                    ready(()).boxed()
+                })
+            },
+            refresh_decided: {
                 let late = block_list_is_late.clone();
                 Arc::new(move |()| {
                     ready(if *late.lock().unwrap() { Err("away".to_owned()) } else { Ok(()) }).boxed()
@@ -167,6 +182,7 @@ impl World {
             attempts,
             decisions,
             queue,
+            tried,
             block_list_is_late,
             readiness,
             metrics,

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use actix::{Addr, System};
 use bytes::Bytes;
-use dispatcher::actors::config_cache::{ConfigCacheActor, Refresh, Reload, ReloadBlockList, config_table};
-use dispatcher::actors::delivery::{DeliveryLimits, DeliveryServices};
+use dispatcher::actors::config_cache::{ConfigCacheActor, Refresh, Reload, ReloadDecisions, config_table};
+use dispatcher::actors::delivery::{DeliveryLimits, DeliveryServices, StashQuota};
 use dispatcher::actors::delivery_fleet::{DELIVERY_KIND, DeliveryFleetActor, Introduce, QuiesceAll};
 use dispatcher::actors::ingest::transfer::TransferStage;
 use dispatcher::actors::ingest::{KafkaIngestActor, LagProbe, Stage};
@@ -62,6 +62,7 @@ impl Default for Choices {
                 retry: RetrySchedule::default(),
                 pacing: Pacing::default(),
                 payload_attempts: 10,
+                quota: StashQuota { rows: u64::MAX, bytes: u64::MAX },
             },
             unsettled_per_partition: 20_000,
             memory_bytes: 64 << 20,
@@ -177,8 +178,41 @@ impl World {
             offset: sequence.offset,
             version,
             body,
+            forced: Vec::new(),
         };
         ledger.insert(event_id.as_str().to_owned(), routed);
+    }
+
+    /// Appends the replay of a change that has a row: the operator is in a hurry, and asks nobody whether it makes sense. `false`: it has none.
+    pub(crate) fn replay(&self, client: &str, event: &EventId, forced: bool) -> bool {
+        let row = self.stash.data().row(event).map(|row| row.transfer.content.clone());
+        let Some(content) = row.filter(|content| content.client.as_str() == client) else { return false };
+        let kind = if forced { TransferKind::ForcedReplay } else { TransferKind::Replay };
+        let sequence = self.log.push(NewTransfer { kind, ..content }, 0);
+        if let Some(routed) = self.ledger.lock().unwrap().get_mut(event.as_str()).filter(|_| forced) {
+            routed.forced.push(sequence.offset);
+        }
+        true
+    }
+
+    /// The event of a change, by its number in its body.
+    pub(crate) fn event(&self, client: &str, document: &str, version: u64) -> EventId {
+        let ledger = self.ledger.lock().unwrap();
+        let found = ledger.iter().find(|(_, routed)| {
+            (routed.client.as_str(), routed.document.as_str(), routed.version) == (client, document, version)
+        });
+        EventId::from_stored(found.unwrap().0)
+    }
+
+    /// Replays one of the rows that were given up: that which `pick` says of so many.
+    pub(crate) fn replay_any(&self, forced: bool, pick: impl FnOnce(usize) -> usize) -> Option<EventId> {
+        let rows: Vec<_> = {
+            let stash = self.stash.data();
+            let given_up = stash.rows().filter(|row| row.state != RowState::Pending);
+            given_up.map(|row| (row.transfer.client.clone(), row.transfer.event_id.clone())).collect()
+        };
+        let (client, event) = rows.get(pick(rows.len().max(1)))?;
+        self.replay(client.as_str(), event, forced).then(|| event.clone())
     }
 
     /// Writes a client's config into the store: nobody is told.
@@ -346,7 +380,15 @@ impl<'a> Life<'a> {
     /// Blocks the owner of a client, or lets him go, and sees to it that the process knows.
     pub(crate) async fn block(&self, client: &str, blocked: bool) {
         self.world.block(client, blocked);
-        while !matches!(self.config_cache.send(ReloadBlockList).await, Ok(Ok(()))) {
+        while !matches!(self.config_cache.send(ReloadDecisions).await, Ok(Ok(()))) {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// Pauses a client, or lets it go on, and sees to it that the process knows.
+    pub(crate) async fn pause(&self, client: &str, paused: bool) {
+        decisions::pause(&mut self.world.decisions.data(), client, paused);
+        while !matches!(self.config_cache.send(ReloadDecisions).await, Ok(Ok(()))) {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }

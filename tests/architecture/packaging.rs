@@ -203,19 +203,3 @@ fn values_with_defaults_are_read() {
     assert_eq!(substituted("plain"), "plain");
     assert_eq!(block("a:\n  b: 1\n\n  c: 2\nd:\n", "a:"), ["  b: 1", "", "  c: 2"]);
 }
-
-/// Of two with one version only one is run, and nobody says so.
-#[test]
-fn every_migration_has_a_version_of_its_own() {
-    for store in std::fs::read_dir(root().join("migrations")).unwrap() {
-        let store = store.unwrap().path();
-        let names = std::fs::read_dir(&store).unwrap().map(|folder| folder.unwrap().file_name());
-        let mut versions: Vec<String> = names
-            .map(|name| name.to_string_lossy().split('_').next().unwrap_or_default().to_owned())
-            .collect();
-        let count = versions.len();
-        versions.sort_unstable();
-        versions.dedup();
-        assert_eq!(versions.len(), count, "{}: two migrations have one version", store.display());
-    }
-}

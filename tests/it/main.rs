@@ -30,6 +30,7 @@ mod check;
 mod cli;
 #[cfg(feature = "cluster")]
 mod cut_off;
+mod dead_letters;
 mod dead_webhook;
 mod disk_full;
 mod fixtures;
@@ -43,9 +44,9 @@ mod outage;
 mod outages;
 mod owners;
 mod panic;
-mod queues;
 #[cfg(feature = "cluster")]
 mod passwords;
+mod queues;
 mod readme;
 #[cfg(feature = "cluster")]
 mod redis_away;

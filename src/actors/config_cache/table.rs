@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use crate::domain::config::{ClientConfig, ClientId};
-use crate::domain::guard::{BlockList, Subscriber};
+use crate::domain::guard::{Decided, DecisionList, Subscriber};
 use crate::ports::blocked_owners::BlockedOwners;
 use crate::ports::client_configs::StoredConfig;
 use crate::ports::{BoxFuture, StoreResult};
@@ -26,7 +26,7 @@ struct Entry {
 #[derive(Debug, Clone, Default)]
 pub struct ConfigSnapshot {
     table: Arc<Table>,
-    blocked: BlockList,
+    decided: Decided,
     /// When all were read: a client that is not in the table had no config then.
     loaded_at_ms: i64,
 }
@@ -34,12 +34,17 @@ pub struct ConfigSnapshot {
 impl ConfigSnapshot {
     /// A client, with what is decided about its owner. `None`: it has no config.
     pub fn get(&self, client: &ClientId) -> Option<Subscriber> {
-        self.stored(client).map(|config| self.blocked.judge(config))
+        self.stored(client).map(|config| self.decided.judge(config))
     }
 
     /// The blocked owners.
-    pub fn blocked(&self) -> &BlockList {
-        &self.blocked
+    pub fn blocked(&self) -> &DecisionList {
+        &self.decided.blocked
+    }
+
+    /// What operators decided.
+    pub fn decided(&self) -> &Decided {
+        &self.decided
     }
 
     /// A config as it was read: to compare it with another.
@@ -55,7 +60,7 @@ impl ConfigSnapshot {
     /// Of how many clients the changes go to a webhook.
     pub fn served(&self) -> usize {
         let configs = self.table.values().filter_map(|entry| entry.config.as_ref());
-        configs.filter(|config| self.blocked.judge(config).is_served()).count()
+        configs.filter(|config| self.decided.judge(config).is_served()).count()
     }
 
     /// How many clients have a config.
@@ -89,7 +94,7 @@ impl BlockedOwners for ConfigTable {
     ) -> BoxFuture<'a, StoreResult<Option<String>>> {
         let table = self.0.borrow();
         let decision = match owner {
-            Some(owner) => table.blocked.get(owner).map(|decision| decision.subject().to_string()),
+            Some(owner) => table.decided.blocked.get(owner).map(|decision| decision.subject().to_string()),
             None => {
                 table.get(client).and_then(|client| client.blocked().map(|made| made.subject().to_string()))
             }
@@ -151,22 +156,19 @@ impl ConfigTableWriter {
         changed
     }
 
-    /// From now on these owners are blocked. Returns the clients for which that is another decision.
-    pub(super) fn block(&self, blocked: BlockList) -> Vec<ClientId> {
+    /// From now on this is decided. Returns the clients for which that is something else.
+    pub(super) fn decide(&self, decided: Decided) -> Vec<ClientId> {
         let mut changed = Vec::new();
         self.0.send_if_modified(|snapshot| {
-            if snapshot.blocked == blocked {
+            if snapshot.decided == decided {
                 return false;
             }
-            let before = std::mem::replace(&mut snapshot.blocked, blocked);
-            let configs = snapshot.table.iter();
-            let owned = configs
-                .filter_map(|(client, entry)| Some((client, entry.config.as_ref()?.owner.as_deref()?)));
-            changed.extend(
-                owned
-                    .filter(|(_, owner)| before.get(owner) != snapshot.blocked.get(owner))
-                    .map(|(client, _)| client.clone()),
-            );
+            let before = std::mem::replace(&mut snapshot.decided, decided);
+            let others = snapshot.table.iter().filter(|(_, entry)| {
+                let config = entry.config.as_ref();
+                config.is_some_and(|config| before.judge(config) != snapshot.decided.judge(config))
+            });
+            changed.extend(others.map(|(client, _)| client.clone()));
             true
         });
         changed
@@ -188,11 +190,15 @@ mod tests {
         StoredConfig { config: Arc::new(config), value: value.to_owned() }
     }
 
-    fn list(owners: &[(&str, &str)]) -> BlockList {
+    fn blocked(owners: &[(&str, &str)]) -> Decided {
+        Decided { blocked: list(owners), ..Decided::default() }
+    }
+
+    fn list(owners: &[(&str, &str)]) -> DecisionList {
         let made = owners
             .iter()
             .map(|(owner, reason)| Decision::new(Subject::parse(owner).unwrap(), "ops", reason, 0).unwrap());
-        BlockList::new(made)
+        DecisionList::new(made)
     }
 
     #[test]
@@ -200,7 +206,7 @@ mod tests {
         let (writer, table) = config_table();
         writer.put(None, vec![stored("a", Some("one")), stored("b", Some("two")), stored("c", None)], 0);
         let changed = |owners: &[(&str, &str)]| {
-            let mut clients = writer.block(list(owners));
+            let mut clients = writer.decide(blocked(owners));
             clients.sort();
             clients.iter().map(|client| client.as_str().to_owned()).collect::<Vec<_>>()
         };
@@ -213,10 +219,23 @@ mod tests {
     }
 
     #[test]
+    fn a_paused_client_is_another_and_nobody_else() {
+        let (writer, table) = config_table();
+        writer.put(None, vec![stored("a", Some("one")), stored("b", None)], 0);
+        let paused = Decided { paused: list(&[("b", "tired"), ("unknown", "")]), ..Decided::default() };
+        assert_eq!(writer.decide(paused.clone()), [ClientId::new("b")]);
+        assert_eq!(table.get(&ClientId::new("b")).unwrap().paused().unwrap().reason(), "tired");
+        assert!(!table.get(&ClientId::new("b")).unwrap().is_served());
+        assert!(table.get(&ClientId::new("a")).unwrap().is_served());
+        assert!(writer.decide(paused).is_empty());
+        assert_eq!(writer.decide(Decided::default()), [ClientId::new("b")]);
+    }
+
+    #[test]
     fn the_guard_knows_who_owns_what() {
         let (writer, table) = config_table();
         writer.put(None, vec![stored("a", Some("bad")), stored("b", Some("good")), stored("c", None)], 0);
-        writer.block(list(&[("bad", "")]));
+        writer.decide(blocked(&[("bad", "")]));
         let blocked = |owner: Option<&str>, client: &str| {
             table.blocked(owner, &ClientId::new(client)).now_or_never().unwrap().unwrap()
         };

@@ -49,6 +49,7 @@ impl WebhookDeliveryActor {
     /// Follows the client's config, and what is decided about its owner.
     pub(super) fn look_at_config(&mut self, ctx: &mut Context<Self>) {
         let client = self.services.configs.get(self.client());
+        self.look_at_pause(client.as_ref().and_then(|client| client.paused()).map(|made| made.by()));
         let target = client.as_ref().map_or(Target::Gone, |client| Target::of(client.destination()));
         if target == self.life.target {
             return;
@@ -78,6 +79,19 @@ impl WebhookDeliveryActor {
         }
         if self.life.target == Target::Gone && self.life.rows.pending {
             self.bury(ctx);
+        }
+    }
+
+    /// Follows what an operator decided.
+    fn look_at_pause(&mut self, paused_by: Option<&str>) {
+        match (paused_by, self.life.state.paused_by.is_some()) {
+            (Some(by), false) => self.happened(ClientEvent::Pause { by: by.to_owned() }),
+            (None, true) => {
+                self.happened(ClientEvent::Resume);
+                self.life.drain.begin_anew();
+                self.life.drain.all_at_once();
+            }
+            (Some(_), true) | (None, false) => {}
         }
     }
 
@@ -126,6 +140,7 @@ impl WebhookDeliveryActor {
                 state.since_ms,
                 state.failed_rounds,
                 state.next_attempt_at_ms,
+                state.overflows,
                 state.counted_failures,
             )
         };

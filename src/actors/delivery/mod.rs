@@ -7,8 +7,10 @@
 //!   does not fit is spilled there; the others go into the lanes.
 //! - `lanes`: one a document, one request at a time in each.
 //! - `requests`: what is sent, and what its answer leads to; `permission`: by what it must still be allowed as it goes out.
+//! - `quota`: how much may wait in the stash.
 //! - `drain`: rows of the stash come back into the lanes, oldest first.
 //! - `attempts`: what is remembered of what was sent.
+//! - `replays`: what was given up waits again, and goes by the drain.
 //! - `writes`: what this actor writes to the stash, in order; a transfer is settled when its row is durable.
 //!
 //! A restart loses nothing: what was unsettled is taken from the inbox again, what has a row stays in the stash.
@@ -21,6 +23,8 @@ mod fault;
 mod intake;
 mod lanes;
 mod permission;
+mod quota;
+mod replays;
 mod requests;
 mod writes;
 
@@ -39,6 +43,8 @@ pub use self::attempts::RecentDeliveries;
 use self::drain::Drain;
 use self::intake::Intake;
 use self::lanes::Lanes;
+use self::quota::Quota;
+pub use self::quota::StashQuota;
 use self::requests::{InFlight, RateGate};
 use self::writes::Writes;
 use super::attempts::AttemptRecorder;
@@ -80,6 +86,8 @@ pub struct DeliveryLimits {
     pub pacing: Pacing,
     /// Failures by the payload's own fault that make it a dead letter.
     pub payload_attempts: u32,
+    /// How much may wait in the stash for one client.
+    pub quota: StashQuota,
 }
 
 /// What all delivery actors share.
@@ -157,6 +165,7 @@ struct Life {
     /// Documents that went first after failures, since the last success: another one is tried next, for it may be these alone
     /// that fail.
     probed: HashSet<DocumentHash>,
+    quota: Quota,
     drain: Drain,
     writes: Writes,
     timer: Option<Instant>,
@@ -230,6 +239,7 @@ impl Life {
             endpoint_failures: 0,
             refused: HashSet::new(),
             probed: HashSet::new(),
+            quota: Quota::default(),
             drain: Drain::default(),
             writes: Writes::default(),
             timer: None,
@@ -271,6 +281,7 @@ impl WebhookDeliveryActor {
         if self.life.loaded {
             self.look_at_config(ctx);
             self.adopt_ordering();
+            self.look_at_quota(ctx);
             self.take_in(ctx);
             self.dispatch(ctx);
             self.drain(ctx);
@@ -295,6 +306,7 @@ impl WebhookDeliveryActor {
             unsettled.then(|| now + quarter),
             self.drain_due(now),
             self.rate_due(),
+            self.quota_due(now),
             self.life.not_allowed.then(|| now + permission::ASK_AGAIN),
             self.life.idle_since.map(|since| since + self.services.limits.idle_after),
         ];

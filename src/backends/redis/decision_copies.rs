@@ -14,7 +14,7 @@ use crate::ports::{BoxFuture, StoreResult};
 
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// The decisions of another store. Each change of the block list is told to all replicas, and what is read of it is copied. Reads are
+/// The decisions of another store. Each change is told to all replicas, and what is read of the block list is copied. Reads are
 /// the other store's.
 pub struct DecisionCopies {
     truth: Arc<dyn Decisions>,
@@ -32,11 +32,15 @@ impl DecisionCopies {
         Self { truth, redis, read, writer }
     }
 
-    /// Tells all replicas, this one too, that the block list is another. Whoever reads it then writes the copy.
+    /// Tells all replicas, this one too, that another thing is decided. Whoever reads the block list then writes its copy.
     fn tell(&self, kind: DecisionKind) {
-        if kind == DecisionKind::BlockedOwner {
-            self.redis.notices.push_block_list();
-            self.redis.publish(notices::block_list());
+        match kind {
+            DecisionKind::BlockedOwner | DecisionKind::PausedClient => {
+                self.redis.notices.push_decisions();
+                self.redis.publish(notices::decisions());
+            }
+            // Every replica looks after its queues by itself.
+            DecisionKind::PausedQueue => {}
         }
     }
 }
@@ -75,7 +79,7 @@ impl Decisions for DecisionCopies {
     }
 
     fn changed(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.redis.notices.block_list_changed())
+        Box::pin(self.redis.notices.decisions_changed())
     }
 }
 

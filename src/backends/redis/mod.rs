@@ -10,7 +10,7 @@
 //! | `<p>:dsp:failing:<client>` | text: epoch ms of the first failure since the last success; deleted by a success | copy of PostgreSQL | 30 d | the owner of the client | other programs of the platform | as above |
 //! | `<p>:dsp:role:<role>` | text: `1` | says that a replica has this role | 15 s | each replica, every 5 s | `/status` | nobody seems to have it for 5 s |
 //! | `<p>:dsp:blocked-owners` | hash: id of a blocked owner to JSON `{subject, by, reason, since_ms}` | copy of PostgreSQL | none | who reads the block list, whole: each replica after a change, after each connect, and every 60 s | other programs of the platform | written again as often |
-//! | `<p>:dsp:notices` | channel: JSON `{"config": "<client>"}`, `"block_list"`, or `{"try_now": "<client>"}` | a kick | | who changes a config or the block list, or reads of a change; who wants the client's owner to try its webhook | all replicas | all configs and the block list are read again after each connect, and every 60 s; a webhook is tried when its time comes |
+//! | `<p>:dsp:notices` | channel: JSON `{"config": "<client>"}`, `"decisions"`, or `{"try_now": "<client>"}` | a kick | | who changes a config, the block list or a client's pause, or reads of a change; who wants the client's owner to try its webhook | all replicas | all configs and decisions are read again after each connect, and every 60 s; a webhook is tried when its time comes |
 //!
 //! Redis never blocks the flow. While it is away, what reads from it falls through to the truth at once, and what writes
 //! copies drops them, counted. A task looks for it all the time; nothing has to be started again.

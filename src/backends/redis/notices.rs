@@ -28,8 +28,8 @@ const MAX_WAITING: usize = 1000;
 enum Message {
     /// This client's config is another one.
     Config(ClientId),
-    /// The block list is another one.
-    BlockList,
+    /// Operators decided something about clients or owners.
+    Decisions,
     /// This client's owner is to try its webhook now.
     TryNow(ClientId),
 }
@@ -39,9 +39,9 @@ pub(super) fn config(client: &ClientId) -> String {
     serde_json::json!({ "config": client }).to_string()
 }
 
-/// The notice that the block list is another one.
-pub(super) fn block_list() -> String {
-    serde_json::json!("block_list").to_string()
+/// The notice that operators decided something.
+pub(super) fn decisions() -> String {
+    serde_json::json!("decisions").to_string()
 }
 
 /// The notice that a client's owner is to try its webhook now.
@@ -59,7 +59,7 @@ fn read(payload: &[u8]) -> Option<Message> {
 pub(super) struct NoticeQueue {
     waiting: Mutex<Waiting>,
     arrived: Notify,
-    block_list: Notify,
+    decisions: Notify,
     pub(super) kicks: KickQueue,
 }
 
@@ -79,17 +79,17 @@ impl NoticeQueue {
         });
     }
 
-    pub(super) fn push_block_list(&self) {
-        self.block_list.notify_one();
+    pub(super) fn push_decisions(&self) {
+        self.decisions.notify_one();
     }
 
     /// One that came before is not lost.
-    pub(super) async fn block_list_changed(&self) {
-        self.block_list.notified().await;
+    pub(super) async fn decisions_changed(&self) {
+        self.decisions.notified().await;
     }
 
     fn missed(&self) {
-        self.push_block_list();
+        self.push_decisions();
         self.change(|waiting| *waiting = Waiting { missed: true, changed: BTreeSet::new() });
     }
 
@@ -143,7 +143,7 @@ async fn hear(mut sink: PubSubSink, mut stream: PubSubStream, queue: &NoticeQueu
             message = stream.next() => match message {
                 Some(message) => match read(message.get_payload_bytes()) {
                     Some(Message::Config(client)) => queue.push(client),
-                    Some(Message::BlockList) => queue.push_block_list(),
+                    Some(Message::Decisions) => queue.push_decisions(),
                     Some(Message::TryNow(client)) => queue.kicks.push(client),
                     None => {}
                 },
@@ -171,7 +171,7 @@ mod tests {
             assert_eq!(read(config(&client).as_bytes()), Some(Message::Config(client.clone())));
             assert_eq!(read(try_now(&client).as_bytes()), Some(Message::TryNow(client)));
         }
-        assert_eq!(read(block_list().as_bytes()), Some(Message::BlockList));
+        assert_eq!(read(decisions().as_bytes()), Some(Message::Decisions));
         let long = format!("{{\"config\":\"{}\"}}", "a".repeat(7 * MAX_ID_BYTES));
         for payload in ["", "{}", "[]", "{\"config\":5}", "{\"other\":\"a\"}", "\"other\"", &long] {
             assert_eq!(read(payload.as_bytes()), None, "{payload}");

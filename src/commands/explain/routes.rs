@@ -11,7 +11,7 @@ use crate::commands::api::{Api, encoded};
 use crate::domain::change_event::ChangeEvent;
 use crate::domain::config::{ClientId, Status, read_value};
 use crate::domain::decision::{Decision, Subject};
-use crate::domain::guard::{BlockList, Subscriber};
+use crate::domain::guard::{Decided, DecisionList, Subscriber};
 use crate::domain::routing::{RoutingInput, RoutingSettings, SentAs, Verdict, route};
 
 /// The clients of a service: their configs without secrets, what is wrong with them, and whose owner is blocked.
@@ -123,7 +123,8 @@ impl Listed {
         let owner = decision.as_ref().map(|decision| decision.subject().to_string());
         let config = read_value(&self.client, status, deleted, 0, 0, owner, value.get());
         let fault = fault.map(|fault| format!("{}: {}", fault.key, fault.problem));
-        let subscriber = BlockList::new(decision).judge(&Arc::new(config));
+        let decided = Decided { blocked: DecisionList::new(decision), ..Decided::default() };
+        let subscriber = decided.judge(&Arc::new(config));
         Some((self.client, Client { subscriber, fault }))
     }
 }

@@ -47,8 +47,11 @@ fn an_operator_is_told_of_steps_that_matter_and_once() {
             vec![(Happening::Degraded, "timeout".to_owned()), (Happening::Enabled, off.clone())],
         ),
         (vec![ConfigInactive, RowsWaiting, ConfigUsable], vec![(Happening::Enabled, off)]),
-        // A pause covers it: it is still off.
-        (vec![ConfigInactive, pause(), ClientEvent::Resume], vec![]),
+        // It is still off: nobody is told that it was switched on.
+        (
+            vec![ConfigInactive, pause(), ClientEvent::Resume],
+            vec![(Happening::Paused, "paused by ann".to_owned()), (Happening::Resumed, String::new())],
+        ),
     ] {
         assert_eq!(told(&history), expected, "{history:?}");
     }

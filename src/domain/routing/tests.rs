@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::domain::config::{ClientConfig, read_value};
 use crate::domain::decision::{Decision as Made, Subject};
-use crate::domain::guard::BlockList;
+use crate::domain::guard::{Decided, DecisionList};
 
 const SETTINGS: RoutingSettings<'_> =
     RoutingSettings { revoke: true, mongo_prefix: "wnx", blocked: WhenBlocked::Skip };
@@ -33,7 +33,8 @@ fn config(client: &ClientId) -> Option<Arc<ClientConfig>> {
 /// The client of that config, with the owner `bad` blocked.
 fn subscriber(client: &ClientId) -> Option<Subscriber> {
     let bad = Made::new(Subject::parse("bad").unwrap(), "ops", "", 0).unwrap();
-    config(client).map(|config| BlockList::new([bad]).judge(&config))
+    let decided = Decided { blocked: DecisionList::new([bad]), ..Decided::default() };
+    config(client).map(|config| decided.judge(&config))
 }
 
 fn ids(names: &[&str]) -> Vec<ClientId> {

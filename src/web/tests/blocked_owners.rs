@@ -14,7 +14,7 @@ async fn unblock(world: &World, owner: &str) -> u16 {
 }
 
 /// A client whose config document has an owner.
-fn add_client(world: &World, client: &str, owner: Option<&str>) {
+pub(super) fn add_client(world: &World, client: &str, owner: Option<&str>) {
     let (client, value) = (ClientId::new(client), r#"{"webhook":"http://x.test/"}"#);
     let config = read_value(&client, Status::Active, false, 1, 0, owner.map(str::to_owned), value);
     let stored = StoredConfig { config: Arc::new(config), value: value.to_owned() };

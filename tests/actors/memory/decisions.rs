@@ -26,10 +26,23 @@ impl MemoryDecisions {
 
 /// Blocks an owner, or lets him go.
 pub(crate) fn block(made: &mut Made, owner: &str, blocked: bool) {
-    made.retain(|(_, decision)| decision.subject().as_str() != owner);
+    made.retain(|(kind, decision)| {
+        *kind != DecisionKind::BlockedOwner || decision.subject().as_str() != owner
+    });
     if blocked {
         let decision = Decision::new(Subject::parse(owner).unwrap(), "ops", "unpaid", 1).unwrap();
         made.push((DecisionKind::BlockedOwner, decision));
+    }
+}
+
+/// Pauses a client, or lets it go on.
+pub(crate) fn pause(made: &mut Made, client: &str, paused: bool) {
+    made.retain(|(kind, decision)| {
+        *kind != DecisionKind::PausedClient || decision.subject().as_str() != client
+    });
+    if paused {
+        let decision = Decision::new(Subject::parse(client).unwrap(), "ops", "", 1).unwrap();
+        made.push((DecisionKind::PausedClient, decision));
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use dispatcher::domain::config::Status;
+use dispatcher::actors::delivery::StashQuota;
+use dispatcher::domain::config::{ClientId, Status};
 use dispatcher::domain::transfer::DocumentHash;
 
 use crate::receiver::{Act, Manner};
@@ -238,4 +239,38 @@ fn what_the_stash_will_never_take_is_a_dead_letter_and_lets_the_next_pass() {
         life.rest().await;
     });
     assert_eq!(world.receiver.book().arrived("a", "bad"), [3]);
+}
+
+#[test]
+fn what_waits_beyond_the_quota_is_dropped_and_the_client_goes_on() {
+    let mut choices = Choices { batch: 10, ..Choices::default() };
+    choices.limits.quota = StashQuota { rows: 30, bytes: u64::MAX };
+    let world = World::with(1, choices);
+    let state = |world: &World| world.states.data().get(&ClientId::new("a")).cloned();
+    world.configure("a", Status::Active, "");
+    world.configure("b", Status::Active, "");
+    world.receiver.behave("a", Manner::always(Act::Status(503)));
+    world.life(async |life| {
+        let change = |documents: std::ops::Range<u32>| {
+            for document in documents.map(|document| document.to_string()) {
+                world.change("a", &document, 1);
+                world.change("b", &document, 1);
+            }
+        };
+        change(0..40);
+        life.until("it is said", || state(&world).is_some_and(|state| state.overflows)).await;
+        change(40..100);
+        life.until("all is committed", || world.log.medium.data().is_committed()).await;
+        let waiting = world.rows("a").len();
+        assert_eq!(waiting, 40, "what was under way as it was asked is kept, and nothing after it");
+        assert_eq!(world.receiver.book().of("b").count(), 100, "nobody else loses anything");
+
+        world.receiver.heal();
+        life.until("what waited is delivered", || world.stash.data().pending() == 0).await;
+        life.until("there is room", || state(&world).is_some_and(|state| !state.overflows)).await;
+        assert_eq!(state(&world).unwrap().dropped as usize, 100 - waiting);
+        // It goes on like any other client.
+        world.change("a", "new", 3);
+        life.until("new ones arrive", || world.receiver.book().arrived("a", "new") == [1, 2, 3]).await;
+    });
 }
