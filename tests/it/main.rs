@@ -21,6 +21,7 @@ mod process;
 mod services;
 
 mod admin;
+mod big_stash;
 #[cfg(feature = "cluster")]
 mod boards;
 #[cfg(feature = "cluster")]
