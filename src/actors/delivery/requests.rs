@@ -147,13 +147,13 @@ impl WebhookDeliveryActor {
     }
 
     fn send(&mut self, entry: Entry, settings: &Arc<DeliverySettings>, ctx: &mut Context<Self>) {
+        let sender = self.life.sender.get_or_insert_with(|| self.services.senders.open()).clone();
         self.inbox.takes_in_hand(&entry.transfer);
         #[cfg(debug_assertions)]
         super::fault::break_when_asked(&entry.transfer, ctx);
         let sequence = entry.transfer.sequence;
         let span_id = fastrand::u64(1..).to_be_bytes();
         let request = delivery::request(&entry.transfer, settings, self.now_ms(), span_id);
-        let sender = self.life.sender.get_or_insert_with(|| self.services.senders.open()).clone();
         let (addr, claim, client) = (ctx.address(), self.life.claim, self.client().clone());
         let (services, inbox) = (self.services.clone(), self.inbox.clone());
         let permission = match entry.is_row() {
