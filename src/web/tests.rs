@@ -6,12 +6,12 @@ mod attempts;
 mod blocked_owners;
 mod clients;
 mod dead_letters;
-mod source_letters;
 mod events;
 mod fake_queue;
 mod fakes;
 mod operational_events;
 mod queues;
+mod source_letters;
 mod status;
 
 use std::collections::HashMap;
