@@ -183,7 +183,7 @@ impl WebhookDeliveryActor {
                 writes: stretch.writes(),
             })
             .collect();
-        let services = self.services.clone();
+        let (services, fence) = (self.services.clone(), self.inbox.fence().clone());
         let write = async move {
             if !wait.is_zero() {
                 tokio::time::sleep(wait).await;
@@ -194,7 +194,7 @@ impl WebhookDeliveryActor {
                 keep_refused(&services, &transfer, &why).await;
                 results.push(Ok(()));
             }
-            results.extend(write_all(&services.stash_writes, batches).await);
+            results.extend(write_all(&services.stash_writes, batches, &fence).await);
             results
         };
         ctx.spawn(write.into_actor(self).map(move |results, actor, ctx| {
@@ -209,6 +209,9 @@ impl WebhookDeliveryActor {
         results: Vec<StoreResult<()>>,
         ctx: &mut Context<Self>,
     ) {
+        if self.inbox.fence().is_up() {
+            return;
+        }
         let mut again = Vec::new();
         let mut wait = Duration::ZERO;
         for (stretch, result) in stretches.into_iter().zip(results) {
