@@ -64,9 +64,8 @@ impl ActorTree {
             parts;
         let seat = pipeline.pick(0);
         let (stash_store, stash_metrics) = (stores.stash.clone(), metrics.clone());
-        let stash = supervise(kit, &seat, "stash", "", move |cell| {
-            StashActor::new(cell, stash_store, stash_metrics)
-        });
+        let stash =
+            supervise(kit, &seat, "stash", "", move |cell| StashActor::new(cell, stash_store, stash_metrics));
         let (table_writer, table) = config_table();
         let windows = Windows::new(settings.delivery.total_bytes, metrics.clone());
         let services = Arc::new(DeliveryServices {
@@ -193,11 +192,7 @@ struct Running {
 }
 
 impl Running {
-    fn start<S: Stage + Send>(
-        kit: &Kit,
-        seat: &Seat,
-        stage: impl FnOnce(CancellationToken) -> S,
-    ) -> Self {
+    fn start<S: Stage + Send>(kit: &Kit, seat: &Seat, stage: impl FnOnce(CancellationToken) -> S) -> Self {
         let stop = CancellationToken::new();
         let stage = stage(stop.clone());
         let actor = supervise(kit, seat, S::KIND, "", move |cell| KafkaIngestActor::new(cell, stage));

@@ -8,11 +8,12 @@ use std::{
     time::Duration,
 };
 
-use log::Level;
 use actix::{
-    Actor, ActorContext as _, Addr, AsyncContext as _, Context, fut,
+    Actor, ActorContext as _, Addr, AsyncContext as _, Context,
     dev::{AsyncContextParts as _, ContextFut, channel},
+    fut,
 };
+use log::Level;
 
 use super::{
     Kit,
@@ -246,7 +247,11 @@ where
             Ok(Poll::Ready(())) if self.fate.cell.is_stop_asked() || !context.ctx().parts().connected() => {
                 Poll::Ready(Turn::Over)
             }
-            Ok(Poll::Ready(())) => Poll::Ready(Turn::Broke(Cause::new(ExitReason::StoppedItself, "its context stopped", String::new()))),
+            Ok(Poll::Ready(())) => Poll::Ready(Turn::Broke(Cause::new(
+                ExitReason::StoppedItself,
+                "its context stopped",
+                String::new(),
+            ))),
         }
     }
 
@@ -290,7 +295,8 @@ where
 fn complain(what: &str, cell: &Cell, cause: &Cause) {
     let (kind, id, Cause { reason, message, place }) = (cell.kind(), cell.id(), cause);
     let last_message = cell.status().last_message.unwrap_or("-");
-    let (level, reason) = (if *reason == ExitReason::Asked { Level::Warn } else { Level::Error }, reason.as_str());
+    let (level, reason) =
+        (if *reason == ExitReason::Asked { Level::Warn } else { Level::Error }, reason.as_str());
     log::log!(
         level,
         "{what} actor={kind} id={id} reason={reason} err={message} place={place} last_message={last_message}"

@@ -95,6 +95,8 @@ impl Watchdog {
     /// The actor whose turn on this thread does not end.
     fn culprit(&self, seat: &Seat) -> Option<Cell> {
         let cells = self.kit.registry().cells();
-        cells.into_iter().find(|cell| cell.phase().life == Life::Running && cell.is_on(seat) && cell.is_at_work())
+        cells
+            .into_iter()
+            .find(|cell| cell.phase().life == Life::Running && cell.is_on(seat) && cell.is_at_work())
     }
 }

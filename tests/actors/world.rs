@@ -8,7 +8,9 @@ use actix::{Addr, System};
 use bytes::Bytes;
 use dispatcher::actors::config_cache::{ConfigCacheActor, Refresh, Reload, ReloadDecisions, config_table};
 use dispatcher::actors::delivery::{DeliveryLimits, DeliveryServices, StashQuota};
-use dispatcher::actors::delivery_fleet::{ArbiterLost, DELIVERY_KIND, DeliveryFleetActor, Introduce, QuiesceAll};
+use dispatcher::actors::delivery_fleet::{
+    ArbiterLost, DELIVERY_KIND, DeliveryFleetActor, Introduce, QuiesceAll,
+};
 use dispatcher::actors::ingest::transfer::TransferStage;
 use dispatcher::actors::ingest::{KafkaIngestActor, LagProbe, Stage};
 use dispatcher::actors::stash::StashActor;

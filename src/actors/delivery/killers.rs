@@ -38,7 +38,8 @@ impl WebhookDeliveryActor {
             let mut results = Vec::new();
             for transfer in &killers {
                 let row = NewRow { transfer: transfer.clone(), failure: None, claim: None };
-                let dead = StashWrite::Dead { event_id: transfer.event_id.clone(), failure: row_failure.clone() };
+                let dead =
+                    StashWrite::Dead { event_id: transfer.event_id.clone(), failure: row_failure.clone() };
                 let writes = vec![StashWrite::Insert(row), dead];
                 let batch = StashBatch { client: client.clone(), ownership, lease: None, writes };
                 let written = write_all(&services.stash_writes, vec![batch], &fence).await.pop();

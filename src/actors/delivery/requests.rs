@@ -163,10 +163,13 @@ impl WebhookDeliveryActor {
         let on_the_wire = OnTheWire::new(&self.services.metrics.in_flight);
         let (started, settings) = (Instant::now(), settings.clone());
         let fence = self.inbox.fence().clone();
-        self.life.in_flight.insert(sequence, InFlight { entry, insured: false, ends: started + settings.timeout + GRACE });
+        self.life
+            .in_flight
+            .insert(sequence, InFlight { entry, insured: false, ends: started + settings.timeout + GRACE });
         self.life.requests.spawn_local(async move {
             // This process may be stopped between any two moments: the sender asks in the last one.
-            let sent = async { unless(fence, sender.send(request, Rc::new(move || permission.holds()))).await };
+            let sent =
+                async { unless(fence, sender.send(request, Rc::new(move || permission.holds()))).await };
             // A panic of the sender must not leave the lane waiting for its answer.
             let sent = AssertUnwindSafe(sent).catch_unwind().await;
             let result = sent.unwrap_or_else(|_| {
@@ -417,7 +420,12 @@ async fn unless<T>(fence: Fence, request: impl Future<Output = Option<T>>) -> Op
 }
 
 /// What the operator is told of a payload that is given up.
-pub(super) fn dead_letter(transfer: &Transfer, row: &RowFailure, attempts: u32, now_ms: i64) -> OperationalEvent {
+pub(super) fn dead_letter(
+    transfer: &Transfer,
+    row: &RowFailure,
+    attempts: u32,
+    now_ms: i64,
+) -> OperationalEvent {
     OperationalEvent::new(Happening::DeadLetter, now_ms)
         .of(&transfer.client)
         .because(&row.reason)

@@ -85,7 +85,10 @@ fn a_dead_letter_is_durable_before_the_actor_goes_on() {
         world.change("a", "1", 1);
         world.change("a", "2", 1);
         life.pass(Duration::from_secs(20)).await;
-        assert!(world.receiver.book().arrived("a", "1").is_empty() && world.receiver.book().arrived("a", "2").is_empty());
+        assert!(
+            world.receiver.book().arrived("a", "1").is_empty()
+                && world.receiver.book().arrived("a", "2").is_empty()
+        );
         life.rest().await;
         assert_eq!(world.receiver.book().arrived("a", "1"), [2]);
     });

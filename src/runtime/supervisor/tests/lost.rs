@@ -60,9 +60,14 @@ async fn actors_of_a_lost_thread_start_anew_and_the_one_to_blame_has_failed() {
     other.addr.send(Note(3)).await.unwrap();
     assert_eq!(world.logged(), ["3"], "the mailbox is another");
     let shown = |id| kit.registry().get("probe", id).unwrap().status();
-    for (id, message) in [("guilty", "did not yield its thread"), ("other", "its thread was lost to another")] {
+    for (id, message) in [("guilty", "did not yield its thread"), ("other", "its thread was lost to another")]
+    {
         let status = shown(id);
-        assert_eq!((status.state, &status.exits), (Life::Running, &[(ExitReason::LostArbiter, 1)].into()), "{id}");
+        assert_eq!(
+            (status.state, &status.exits),
+            (Life::Running, &[(ExitReason::LostArbiter, 1)].into()),
+            "{id}"
+        );
         assert_eq!(status.last_cause.unwrap().message, message);
     }
     assert_eq!(shown("guilty").last_cause.unwrap().place, "in Hog");
