@@ -1,6 +1,7 @@
 //! Puts the service together, and takes it down in order.
 
 mod actor_tree;
+mod dashboard;
 mod gauges;
 mod own_runtime;
 mod records;
@@ -27,6 +28,7 @@ pub use self::signals::Signals;
 use self::stores::Stores;
 use self::workers::Workers;
 use crate::actors::config_cache::{Refresh, Reload, ReloadDecisions};
+use crate::actors::dashboard::Dashboard;
 use crate::actors::delivery_fleet::{DELIVERY_KIND, DeliveryFleetActor, RecentOf};
 use crate::actors::owners::Owners;
 use crate::backends::http::HttpSenders;
@@ -65,6 +67,7 @@ pub struct Service {
     web: ServerHandle,
     pipeline: Arc<Arbiters>,
     delivery: Arc<Arbiters>,
+    dashboard: Arbiters,
     watchdog: Arbiters,
 }
 
@@ -165,10 +168,20 @@ impl Service {
             clock: clock.clone(),
             metrics: metrics.clone(),
         };
+        let dashboard_thread = Arbiters::start("dashboard", NonZeroUsize::MIN)?;
+        let dashboard = dashboard::start(dashboard::Parts {
+            settings: &settings,
+            stores: &stores,
+            tree: &tree,
+            queues: queues.iter().cloned().collect(),
+            kit: &kit,
+            seat: dashboard_thread.pick(0),
+            clock: clock.clone(),
+        });
         let state = WebState {
             queues: queues.iter().cloned().collect(),
             before_scrape: gauges.before_scrape(),
-            ..web_state(&settings, &stores, &kit, clock, &metrics, &tree, readiness.clone())
+            ..web_state(&settings, &stores, &kit, clock, &metrics, &tree, (readiness.clone(), dashboard))
         };
         answers_meanwhile.stop(false).await;
         let server = web::start(state, listener)?;
@@ -191,6 +204,7 @@ impl Service {
             web,
             pipeline,
             delivery,
+            dashboard: dashboard_thread,
             watchdog,
         })
     }
@@ -223,6 +237,7 @@ impl Service {
                 cell.stop();
             }
         }
+        self.dashboard.stop_and_join(STOP_STEP).await;
         self.pipeline.stop_and_join(STOP_STEP).await;
         self.delivery.stop_and_join(STOP_STEP).await;
         self.watchdog.stop_and_join(STOP_STEP).await;
@@ -336,7 +351,7 @@ fn web_state(
     clock: Arc<dyn Clock>,
     metrics: &Metrics,
     tree: &ActorTree,
-    readiness: Arc<Readiness>,
+    (readiness, dashboard): (Arc<Readiness>, Dashboard),
 ) -> WebState {
     let fleet = tree.fleet.clone();
     let (registry, deliveries) = (kit.registry().clone(), kit.registry().clone());
@@ -389,6 +404,7 @@ fn web_state(
         operational_events: stores.operational_events.clone(),
         attempts: stores.attempts.clone(),
         recent_deliveries: recent_deliveries(fleet),
+        dashboard,
         stores: stores.probes.clone(),
         readiness,
     }

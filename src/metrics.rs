@@ -180,7 +180,10 @@ impl Metrics {
             lag: gauges("lag", "Records that are not committed", &["stream"]),
             delivery_actors: gauge("delivery_actors", "Delivery actors alive"),
             restarts: counters("actor_restarts_total", "Restarts of actors", &["kind"]),
-            lost_arbiters: counter("arbiters_lost_total", "Threads that made no progress and were left behind"),
+            lost_arbiters: counter(
+                "arbiters_lost_total",
+                "Threads that made no progress and were left behind",
+            ),
             store_errors: counters("store_errors_total", "Errors of stores that were retried", &["store"]),
             jobs: counters("jobs_total", "Attempts at jobs", &["queue", "job", "outcome"]),
             queue_paused: gauges("queue_paused", "1 while a queue is paused", &["queue"]),

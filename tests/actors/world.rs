@@ -13,6 +13,7 @@ use dispatcher::actors::delivery_fleet::{
 };
 use dispatcher::actors::ingest::transfer::TransferStage;
 use dispatcher::actors::ingest::{KafkaIngestActor, LagProbe, Stage};
+use dispatcher::actors::meters::Meters;
 use dispatcher::actors::stash::StashActor;
 use dispatcher::actors::windows::Windows;
 use dispatcher::domain::attempt::Attempt;
@@ -321,6 +322,7 @@ impl<'a> Life<'a> {
             senders: ports.senders,
             clock: ports.clock.clone(),
             limits: world.choices.limits.clone(),
+            meters: Meters::default(),
             events: world.events.start(&kit, &arbiters, ports.clock.clone(), &metrics),
             attempts: world.attempts.start(&kit, &arbiters, ports.clock.clone(), &metrics),
             metrics: metrics.clone(),

@@ -167,7 +167,7 @@ async fn an_expired_token_kills_no_letter() {
 }
 
 /// What a board shows of the job of a client's rows.
-pub(crate) async fn retry_job(api: &Api, client: &str) -> Value {
+async fn retry_job(api: &Api, client: &str) -> Value {
     let job = api.get(&format!("/v1/queues/dispatcher/jobs/retry-{client}")).await.unwrap();
     if job.status == 200 { job.json() } else { Value::Null }
 }

@@ -39,8 +39,8 @@ mod fixtures;
 mod flow;
 mod hostile;
 mod kill;
-mod operational_events;
 mod long_outage;
+mod operational_events;
 mod outage;
 #[cfg(feature = "cluster")]
 mod outages;

@@ -139,7 +139,8 @@ impl Scheduled {
     }
 }
 
-async fn each_tick_counts_once(locks: Arc<dyn Locks>) {
+/// What was refused.
+async fn each_tick_counts_once(locks: Arc<dyn Locks>) -> String {
     let exclusive = Exclusive { locks, clock: Arc::new(SystemClock), metrics: Metrics::new() };
     let each = ticks() / SCHEDULES;
     let schedules: Vec<_> = (0..SCHEDULES)
@@ -166,15 +167,15 @@ async fn each_tick_counts_once(locks: Arc<dyn Locks>) {
         stale += effects.stale;
         repeated += effects.repeated;
     }
-    println!("{} ticks counted once; refused: {stale} of old holders, {repeated} repeats", each * SCHEDULES);
     assert!(stale > ticks() / 100 && repeated > ticks() / 100, "it shows nothing: {stale} and {repeated}");
+    format!("{} ticks counted once; refused: {stale} of old holders, {repeated} repeats", each * SCHEDULES)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_tick_counts_once_over_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let embedded = open_in(folder.path()).await;
-    each_tick_counts_once(embedded.locks()).await;
+    println!("SQLite: {}", each_tick_counts_once(embedded.locks()).await);
     embedded.close().await;
 }
 
@@ -190,5 +191,5 @@ async fn each_tick_counts_once_over_postgresql() {
         ..Default::default()
     };
     let postgres = Postgres::open(options, tokio::runtime::Handle::current()).await.unwrap();
-    each_tick_counts_once(postgres.locks()).await;
+    println!("PostgreSQL: {}", each_tick_counts_once(postgres.locks()).await);
 }
