@@ -345,7 +345,7 @@ fn web_state(
         roles: settings.roles.list().into_iter().map(Role::as_str).collect(),
         unattended_roles: unattended_roles(settings.roles.clone(), stores.roles.held.clone()),
         serves_api: settings.roles.has(Role::Web),
-        source_prefix: settings.source.prefix.as_str().into(),
+        source_names: actor_tree::source_names(settings),
         admin_token: settings.api.admin_token.clone(),
         configs: stores.configs.clone(),
         refresh_config: Arc::new(move |client| {

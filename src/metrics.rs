@@ -39,6 +39,9 @@ pub struct Metrics {
     pub stash_refused: IntCounter,
     /// Rows of the stash that were given up long ago and removed.
     pub stash_purged: IntCounter,
+    /// Replays that came from the log, by `outcome`: taken (the row waits again); gone (delivered, or purged), waits (already), superseded,
+    /// newer_waits (a newer change of the document is on its way), overflow.
+    pub replays: IntCounterVec,
     /// Rows of the stash, by `state`.
     pub stash_rows: IntGaugeVec,
     /// Age of the oldest change that waits in the stash, by its `ts_ms`, in seconds; 0 when none does.
@@ -169,6 +172,7 @@ impl Metrics {
                 "stash_purged_total",
                 "Rows of the stash that were given up long ago and removed",
             ),
+            replays: counters("replays_total", "Replays that came from the log", &["outcome"]),
             stash_rows: gauges("stash_rows", "Rows of the stash", &["state"]),
             oldest_waiting_seconds,
             lag: gauges("lag", "Records that are not committed", &["stream"]),

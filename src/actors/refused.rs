@@ -6,10 +6,7 @@ use super::delivery::DeliveryServices;
 use crate::domain::operational_event::{Happening, OperationalEvent};
 use crate::domain::transfer::Transfer;
 use crate::ports::StoreError;
-use crate::ports::event_log::{DeadLetter, NewRecord};
-
-/// The reason label.
-const REASON: &str = "stash_refused";
+use crate::ports::event_log::{DeadLetter, NewRecord, STASH_REFUSED};
 
 /// Documents of this collection may hold secrets: nothing of them is kept but their place.
 const SECRET_TOPIC: &str = "-context.configs";
@@ -27,7 +24,7 @@ pub(super) async fn keep_refused(services: &DeliveryServices, transfer: &Transfe
     services.metrics.stash_refused.inc();
     let event = OperationalEvent::new(Happening::DeadLetter, services.clock.now_ms())
         .of(&transfer.client)
-        .because(REASON)
+        .because(STASH_REFUSED)
         .with("event_id", transfer.event_id.as_str())
         .with("document", &*transfer.document);
     services.events.record(event);
@@ -68,7 +65,7 @@ fn dead_letter(transfer: &Transfer) -> DeadLetter {
     DeadLetter {
         position: transfer.source.clone(),
         timestamp_ms: transfer.ts_ms,
-        reason: REASON.to_owned(),
+        reason: STASH_REFUSED.to_owned(),
         record,
     }
 }
@@ -101,7 +98,7 @@ mod tests {
     #[test]
     fn a_dead_letter_names_its_source_and_keeps_the_body_unless_it_may_be_secret() {
         let plain = letter("mongo.wnx-identity.users");
-        assert_eq!((plain.position.offset, plain.timestamp_ms, plain.reason.as_str()), (7, 5, REASON));
+        assert_eq!((plain.position.offset, plain.timestamp_ms, plain.reason.as_str()), (7, 5, STASH_REFUSED));
         assert_eq!(plain.record.unwrap().value.unwrap(), "{}");
         assert_eq!(letter("mongo.wnx-context.configs").record, None);
     }

@@ -245,7 +245,7 @@ pub(super) fn pacing(settings: &Settings) -> Pacing {
 }
 
 /// How source topics are named.
-fn source_names(settings: &Settings) -> SourceNames {
+pub(super) fn source_names(settings: &Settings) -> SourceNames {
     SourceNames {
         prefix: settings.source.prefix.as_str().into(),
         signal_collections: settings.source.signal_collections.clone(),

@@ -1,9 +1,11 @@
-//! Transfers and decisions as SQL stores keep them, column by column.
+//! Transfers, rows that were given up and decisions as SQL stores keep them, column by column.
 
 use std::sync::Arc;
 
 use crate::domain::config::ClientId;
+use crate::domain::dead_row::{DeadRow, GivenUp};
 use crate::domain::decision::{Decision, Subject};
+use crate::domain::stash::RowState;
 use crate::domain::transfer::{DocumentHash, EventId, NewTransfer, Sequence, SourcePosition, Transfer};
 use crate::ports::StoreError;
 
@@ -28,12 +30,7 @@ pub(super) struct StoredTransfer {
 impl StoredTransfer {
     /// The transfer. Refused when a column holds what this service never writes.
     pub(super) fn read(self) -> Result<Arc<Transfer>, StoreError> {
-        let broken = |what: &str| StoreError::Refused(format!("stored {what} is broken"));
-        let sequence = Sequence {
-            incarnation: self.incarnation.try_into().map_err(|_| broken("incarnation"))?,
-            partition: self.partition.try_into().map_err(|_| broken("partition"))?,
-            offset: self.offset,
-        };
+        let sequence = sequence(self.incarnation, self.partition, self.offset)?;
         let content = NewTransfer {
             client: ClientId::new(&self.client),
             document: String::from_utf8(self.document).map_err(|_| broken("document"))?.into(),
@@ -51,6 +48,71 @@ impl StoredTransfer {
         };
         Ok(Arc::new(Transfer { sequence, content }))
     }
+}
+
+/// The columns of a row that was given up, as they were read.
+pub(super) struct StoredDeadRow {
+    pub(super) client: String,
+    pub(super) event_id: String,
+    pub(super) document: Vec<u8>,
+    /// Incarnation, partition, offset.
+    pub(super) place: (i64, i64, i64),
+    /// Topic, partition, offset.
+    pub(super) source: (String, i32, i64),
+    pub(super) ts_ms: i64,
+    pub(super) bytes: i64,
+    pub(super) state: String,
+    pub(super) attempts: i64,
+    pub(super) payload_failures: i64,
+    /// First, last.
+    pub(super) failed_at_ms: (i64, Option<i64>),
+    pub(super) reason: Option<String>,
+    pub(super) status: Option<i32>,
+}
+
+impl StoredDeadRow {
+    /// The row. Refused when a column holds what this service never writes.
+    pub(super) fn read(self) -> Result<DeadRow, StoreError> {
+        let count = |number: i64| u32::try_from(number).unwrap_or(u32::MAX);
+        let (incarnation, partition, offset) = self.place;
+        let (topic, source_partition, source_offset) = self.source;
+        Ok(DeadRow {
+            client: ClientId::new(&self.client),
+            event_id: EventId::from_stored(&self.event_id),
+            document: String::from_utf8(self.document).map_err(|_| broken("document"))?.into(),
+            sequence: sequence(incarnation, partition, offset)?,
+            source: SourcePosition {
+                topic: topic.into(),
+                partition: source_partition,
+                offset: source_offset,
+            },
+            ts_ms: self.ts_ms,
+            bytes: u64::try_from(self.bytes).unwrap_or(0),
+            kind: match self.state.parse() {
+                Ok(RowState::Dead) => GivenUp::Dead,
+                Ok(RowState::Superseded) => GivenUp::Superseded,
+                Ok(RowState::Pending) | Err(_) => return Err(broken("state")),
+            },
+            attempts: count(self.attempts),
+            payload_failures: count(self.payload_failures),
+            first_failed_at_ms: self.failed_at_ms.0,
+            last_failed_at_ms: self.failed_at_ms.1,
+            reason: self.reason,
+            status: self.status.and_then(|status| u16::try_from(status).ok()),
+        })
+    }
+}
+
+fn broken(what: &str) -> StoreError {
+    StoreError::Refused(format!("stored {what} is broken"))
+}
+
+fn sequence(incarnation: i64, partition: i64, offset: i64) -> Result<Sequence, StoreError> {
+    Ok(Sequence {
+        incarnation: incarnation.try_into().map_err(|_| broken("incarnation"))?,
+        partition: partition.try_into().map_err(|_| broken("partition"))?,
+        offset,
+    })
 }
 
 /// The decision in these columns. Refused when one holds what this service never writes.

@@ -70,7 +70,7 @@ enum Command {
     Queues(queues::QueuesOptions),
     /// Print what happened to clients and to the service itself, as JSON lines
     OperationalEvents(operational_events::OperationalEventsOptions),
-    /// Print the source records that could not be read, as JSON lines
+    /// List, show, send again or delete what was given up
     DeadLetters(dead_letters::DeadLettersOptions),
 }
 

@@ -5,6 +5,7 @@ pub mod change_event;
 pub mod client_state;
 pub mod commit_window;
 pub mod config;
+pub mod dead_row;
 pub mod decision;
 pub mod delivery;
 pub mod document;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::dead_row::OwnRow;
 use super::delivery::FailureClass;
 use super::transfer::{DocumentHash, EventId, Transfer};
 
@@ -24,6 +25,15 @@ impl RowState {
             Self::Dead => "dead",
             Self::Superseded => "superseded",
         }
+    }
+}
+
+impl std::str::FromStr for RowState {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let all = [Self::Pending, Self::Dead, Self::Superseded];
+        all.into_iter().find(|state| state.as_str() == text).ok_or_else(|| format!("{text:?} is no state"))
     }
 }
 
@@ -107,6 +117,24 @@ pub enum StashWrite {
         /// Why.
         failure: RowFailure,
     },
+    /// A replay came from the log: the row of its event waits again, and is drained like any other. A dead one at its old place, unless a
+    /// newer row of its document waits; by a forced replay a dead or superseded one at the place of the replay, as if it happened
+    /// now. Any other row, or none, stays as it is.
+    Replay {
+        /// The replay.
+        transfer: Arc<Transfer>,
+    },
+}
+
+impl StashWrite {
+    /// What keeps a transfer of the log that is not sent as it comes.
+    pub fn of_unsent(transfer: Arc<Transfer>) -> Self {
+        if transfer.kind.is_replay() {
+            Self::Replay { transfer }
+        } else {
+            Self::Insert(NewRow { transfer, failure: None, claim: None })
+        }
+    }
 }
 
 /// What the stash knows of a batch of changes that are about to be sent.
@@ -114,8 +142,8 @@ pub enum StashWrite {
 pub struct StashCheck {
     /// Documents with a pending row: their changes are appended, never sent ahead.
     pub waiting: std::collections::HashSet<DocumentHash>,
-    /// Events that have a row of their own, in any state: they are settled unsent.
-    pub stashed: std::collections::HashSet<EventId>,
+    /// Events that have a row of their own, in any state: they are settled unsent, unless they are replays.
+    pub stashed: std::collections::HashMap<EventId, OwnRow>,
     /// Documents with a dead row: their delivery supersedes it.
     pub dead: std::collections::HashSet<DocumentHash>,
 }
@@ -137,7 +165,7 @@ pub enum Place {
 impl StashCheck {
     /// Where this change belongs.
     pub fn place(&self, document: &DocumentHash, event: &EventId) -> Place {
-        if self.stashed.contains(event) {
+        if self.stashed.contains_key(event) {
             Place::HasRow
         } else if self.waiting.contains(document) {
             Place::Behind

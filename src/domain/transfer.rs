@@ -130,6 +130,8 @@ pub enum TransferKind {
     Live,
     /// An operator's replay of a dead letter.
     Replay,
+    /// The same, although the receiver has, or will get, something newer: going back is wanted.
+    ForcedReplay,
     /// A row of a resync.
     Resync,
 }
@@ -140,8 +142,14 @@ impl TransferKind {
         match self {
             Self::Live => "live",
             Self::Replay => "replay",
+            Self::ForcedReplay => "forced-replay",
             Self::Resync => "resync",
         }
+    }
+
+    /// Whether it brings back what has a row in the stash.
+    pub fn is_replay(self) -> bool {
+        matches!(self, Self::Replay | Self::ForcedReplay)
     }
 }
 
@@ -152,6 +160,7 @@ impl FromStr for TransferKind {
         match text {
             "live" => Ok(Self::Live),
             "replay" => Ok(Self::Replay),
+            "forced-replay" => Ok(Self::ForcedReplay),
             "resync" => Ok(Self::Resync),
             other => Err(format!("{other:?} is no transfer kind")),
         }

@@ -21,6 +21,9 @@ pub struct DeadLetter {
     pub record: Option<NewRecord>,
 }
 
+/// The reason of a letter whose record is a webhook's body that the stash never takes: no source record.
+pub const STASH_REFUSED: &str = "stash_refused";
+
 /// What ingest made of a stretch of the source stream. Written whole or not at all.
 #[derive(Debug, Clone, Default)]
 pub struct IngestWork {
@@ -131,6 +134,10 @@ pub trait EventLog: Send + Sync {
         group: &str,
         limits: BatchLimits,
     ) -> BoxFuture<'_, StoreResult<Arc<dyn TransferConsumer>>>;
+
+    /// Appends transfers that are no part of ingest, each to the partition of its client, in order: all of them, durable when the
+    /// future is ready, or none. `Refused` when the log will never take one of them.
+    fn append_transfers(&self, transfers: Vec<NewTransfer>) -> BoxFuture<'_, StoreResult<()>>;
 
     /// Keeps dead letters that are no part of a batch: of transfers that the stash will never take.
     fn keep_dead(&self, letters: Vec<DeadLetter>) -> BoxFuture<'_, StoreResult<()>>;

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use super::{BoxFuture, StoreResult};
 use crate::domain::config::ClientId;
+use crate::domain::dead_row::{DeadRow, DeadRowQuery};
 use crate::domain::stash::{Backlog, Claim, StashCheck, StashRow, StashWrite};
-use crate::domain::transfer::{DocumentHash, EventId, Sequence};
+use crate::domain::transfer::{DocumentHash, EventId, NewTransfer, Sequence};
 
 /// The right to write rows of the clients of a partition: every write names it, and is refused when
 /// somebody else took the partition since.
@@ -105,4 +106,28 @@ pub trait Stash: Send + Sync {
     /// Removes at most `limit` rows that are dead or superseded, and were stashed, tried and buried at least `older_than` ago by the
     /// store's clock. Returns how many.
     fn purge(&self, older_than: Duration, limit: usize) -> BoxFuture<'_, StoreResult<u64>>;
+
+    /// Rows that were given up, without their payloads.
+    fn dead_rows(&self, query: DeadRowQuery) -> BoxFuture<'_, StoreResult<Vec<DeadRow>>>;
+
+    /// One row that was given up, without its payload; `None`: there is none of this event.
+    fn dead_row<'a>(
+        &'a self,
+        client: &'a ClientId,
+        event: &'a EventId,
+    ) -> BoxFuture<'a, StoreResult<Option<DeadRow>>>;
+
+    /// The payload of one row that was given up, as it was routed; `None`: there is none of this event.
+    fn dead_payload<'a>(
+        &'a self,
+        client: &'a ClientId,
+        event: &'a EventId,
+    ) -> BoxFuture<'a, StoreResult<Option<NewTransfer>>>;
+
+    /// Deletes one row that was given up. `false`: there is none of this event.
+    fn delete_dead<'a>(
+        &'a self,
+        client: &'a ClientId,
+        event: &'a EventId,
+    ) -> BoxFuture<'a, StoreResult<bool>>;
 }

@@ -1,80 +1,143 @@
-//! Source records that could not be read, in the form in which `POST /v1/events` and `explain` take them.
+//! Payloads that were given up: listed, shown, deleted.
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::Shared;
-use super::path::query;
+use super::path::{FIRST, id, query};
 use super::problem::{Problem, ask};
-use crate::ports::event_log::{DeadLetter, NewRecord};
+use crate::domain::config::ClientId;
+use crate::domain::dead_row::{ByAge, DeadRow, DeadRowPlace, DeadRowQuery, GivenUp};
+use crate::domain::transfer::EventId;
 
 const DEFAULT_PAGE: usize = 100;
 const LARGEST_PAGE: usize = 1000;
-/// A page that holds this many bytes is full, whatever its limit: a record may have 16 MiB.
-const PAGE_BYTES: usize = 8 << 20;
-/// Letters asked for at a time: what is in memory before a page is known to be full.
-const STEP: usize = 4;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Page {
-    after: Option<i64>,
+    client: Option<String>,
+    state: Option<State>,
+    order: Option<Order>,
+    from_ms: Option<i64>,
+    to_ms: Option<i64>,
+    after: Option<String>,
     limit: Option<usize>,
 }
 
-/// Dead letters by id, a page at a time.
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    Dead,
+    Superseded,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Order {
+    Newest,
+    Oldest,
+}
+
+/// A page, by the time of the first failure.
 pub(super) async fn list(request: HttpRequest, shared: web::Data<Shared>) -> Result<HttpResponse, Problem> {
     let page: Page = query(&request)?;
     let limit = page.limit.unwrap_or(DEFAULT_PAGE).clamp(1, LARGEST_PAGE);
-    let mut after = page.after.unwrap_or(i64::MIN);
-    let (mut shown, mut bytes, mut is_last) = (Vec::new(), 0, false);
-    while shown.len() < limit && bytes < PAGE_BYTES && !is_last {
-        let step = STEP.min(limit - shown.len());
-        let letters = ask(shared.service.log.dead_letters(after, step)).await?;
-        is_last = letters.len() < step;
-        for (id, letter) in letters {
-            after = id;
-            bytes += letter.record.as_ref().map_or(0, weight);
-            shown.push(view(id, &letter));
-        }
-    }
-    let next = (!is_last).then_some(after);
+    let rows = DeadRowQuery {
+        client: page.client.as_deref().map(ClientId::new),
+        kind: match page.state {
+            None | Some(State::Dead) => GivenUp::Dead,
+            Some(State::Superseded) => GivenUp::Superseded,
+        },
+        from_ms: page.from_ms.unwrap_or(i64::MIN),
+        until_ms: page.to_ms.unwrap_or(i64::MAX),
+        after: page.after.as_deref().map(cursor).transpose()?,
+        order: match page.order {
+            None | Some(Order::Newest) => ByAge::NewestFirst,
+            Some(Order::Oldest) => ByAge::OldestFirst,
+        },
+        limit,
+    };
+    let rows = ask(shared.service.stash.dead_rows(rows)).await?;
+    let next = rows.last().filter(|_| rows.len() == limit).map(|last| last.place().to_string());
+    let shown: Vec<_> = rows.iter().map(view).collect();
     Ok(HttpResponse::Ok().json(json!({ "dead_letters": shown, "next": next })))
 }
 
-fn weight(record: &NewRecord) -> usize {
-    let length = |bytes: &Option<bytes::Bytes>| bytes.as_ref().map_or(0, bytes::Bytes::len);
-    length(&record.key) + length(&record.value)
+/// Reads a cursor of an earlier page.
+pub(super) fn cursor(text: &str) -> Result<DeadRowPlace, Problem> {
+    text.parse().map_err(|err| Problem::bad_request(format!("after: {err}")))
 }
 
-fn view(id: i64, letter: &DeadLetter) -> Value {
-    json!({
-        "id": id,
-        "topic": &*letter.position.topic,
-        "partition": letter.position.partition,
-        "offset": letter.position.offset,
-        "timestamp_ms": letter.timestamp_ms,
-        "reason": letter.reason,
-        "record": letter.record.as_ref().map(intake_form),
-    })
+/// The client and the event of a path, `/v1/dead-letters/<client>/<event>`.
+pub(super) fn letter_of(request: &HttpRequest) -> Result<(ClientId, EventId), Problem> {
+    let client = ClientId::new(&id(request, FIRST, "client id")?);
+    Ok((client, EventId::from_stored(&id(request, FIRST + 1, "event id")?)))
 }
 
-/// Bytes that are no text come as base64. Header values that are no text lose what cannot be shown.
-fn intake_form(record: &NewRecord) -> Value {
-    let mut form = Map::new();
-    form.insert("topic".into(), (*record.topic).into());
-    for (name, bytes) in [("key", &record.key), ("value", &record.value)] {
-        match bytes.as_ref().map(|bytes| std::str::from_utf8(bytes).map_err(|_| bytes)) {
-            None => form.insert(name.into(), Value::Null),
-            Some(Ok(text)) => form.insert(name.into(), text.into()),
-            Some(Err(bytes)) => {
-                form.insert(format!("{name}_base64"), data_encoding::BASE64.encode(bytes).into())
-            }
-        };
+/// There is no such dead letter.
+pub(super) fn unknown() -> Problem {
+    Problem::new(
+        actix_web::http::StatusCode::NOT_FOUND,
+        "there is no such dead letter: it may wait, be delivered, or be purged",
+    )
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WithBody {
+    #[serde(default)]
+    body: bool,
+}
+
+/// One, with its payload only when that is asked for.
+pub(super) async fn get(request: HttpRequest, shared: web::Data<Shared>) -> Result<HttpResponse, Problem> {
+    let (client, event) = letter_of(&request)?;
+    let WithBody { body } = query(&request)?;
+    let stash = &shared.service.stash;
+    let row = ask(stash.dead_row(&client, &event)).await?.ok_or_else(unknown)?;
+    let mut shown = view(&row);
+    if body {
+        let payload = ask(stash.dead_payload(&client, &event)).await?.ok_or_else(unknown)?;
+        // As text: as JSON its numbers would not stay as they are written.
+        match std::str::from_utf8(&payload.body) {
+            Ok(text) => shown["body"] = text.into(),
+            Err(_) => shown["body_base64"] = data_encoding::BASE64.encode(&payload.body).into(),
+        }
     }
-    let headers = record.headers.iter();
-    let headers = headers.map(|(name, value)| (name.clone(), String::from_utf8_lossy(value).into()));
-    form.insert("headers".into(), Value::Object(headers.collect()));
-    Value::Object(form)
+    Ok(HttpResponse::Ok().json(shown))
+}
+
+/// Deletes one for good.
+pub(super) async fn delete(request: HttpRequest, shared: web::Data<Shared>) -> Result<HttpResponse, Problem> {
+    let (client, event) = letter_of(&request)?;
+    if !ask(shared.service.stash.delete_dead(&client, &event)).await? {
+        return Err(unknown());
+    }
+    log::info!("dead letter is deleted event={event} client={client}");
+    Ok(HttpResponse::NoContent().finish())
+}
+
+fn view(row: &DeadRow) -> Value {
+    json!({
+        "client": row.client.as_str(),
+        "event_id": row.event_id.as_str(),
+        "document": &*row.document,
+        "state": row.kind.state().as_str(),
+        "sequence": row.sequence.to_string(),
+        "source": {
+            "topic": &*row.source.topic,
+            "partition": row.source.partition,
+            "offset": row.source.offset,
+        },
+        "ts_ms": row.ts_ms,
+        "bytes": row.bytes,
+        "attempts": row.attempts,
+        "payload_failures": row.payload_failures,
+        "first_failed_at_ms": row.first_failed_at_ms,
+        "last_failed_at_ms": row.last_failed_at_ms,
+        "reason": row.reason,
+        "status": row.status,
+    })
 }

@@ -48,7 +48,8 @@ pub(super) async fn post(
     // A large body takes longer to read than a worker may stand still.
     let state = shared.clone();
     let records = web::block(move || {
-        let defaults = Defaults { prefix: &state.service.source_prefix, topic: parameters.topic.as_deref() };
+        let defaults =
+            Defaults { prefix: &state.service.source_names.prefix, topic: parameters.topic.as_deref() };
         form.read(&body, defaults)
     })
     .await

@@ -9,7 +9,9 @@
 //! | `GET /v1/operational-events` | what happened that the operator wants to know of | admin |
 //! | `GET /v1/blocked-owners`, `PUT`, `DELETE /v1/blocked-owners/{owner}` | owners whose work is not done | admin |
 //! | `GET /v1/queues`, `/v1/queues/{queue}` and what stands below | queues, jobs and schedules: looked at, and acted on | admin |
-//! | `GET /v1/dead-letters` | source records that could not be read | admin |
+//! | `GET /v1/dead-letters`, `GET`, `DELETE /v1/dead-letters/{client}/{event}` | payloads that were given up | admin |
+//! | `POST /v1/dead-letters/{client}/{event}/replay`, `POST /v1/clients/{id}/dead-letters/replay` | sends them again | admin |
+//! | `GET /v1/dead-letters/source`, `POST /v1/dead-letters/source/{id}/redrive` | source records that could not be read | admin |
 //! | `GET /status` | every actor and store; 503 when one is down | anybody |
 //! | `GET /livez`, `GET /readyz` | the probes | anybody |
 //! | `GET /metrics` | Prometheus | anybody |
@@ -31,6 +33,8 @@ mod problem;
 mod queues;
 mod readiness;
 mod redact;
+mod replays;
+mod source_letters;
 mod starting;
 mod status;
 
@@ -49,6 +53,7 @@ use actix_web_prom::PrometheusMetricsBuilder;
 use tokio::sync::{Mutex, Semaphore};
 
 use crate::domain::attempt::Attempt;
+use crate::domain::change_event::SourceNames;
 use crate::domain::config::{ClientId, Secret};
 use crate::domain::guard::Decided;
 use crate::metrics::Metrics;
@@ -95,8 +100,8 @@ pub struct WebState {
     pub unattended_roles: Ask<(), Option<Vec<&'static str>>>,
     /// Whether the API is answered; status, probes and metrics always are.
     pub serves_api: bool,
-    /// The prefix of source topics: bare values become records of `<prefix>.<db>.<collection>`.
-    pub source_prefix: Arc<str>,
+    /// How source records are named: bare values become records of `<prefix>.<db>.<collection>`.
+    pub source_names: SourceNames,
     /// What admin requests carry; without one, only this machine is answered.
     pub admin_token: Option<Secret>,
     /// The client configs.
@@ -224,10 +229,25 @@ fn api(app: &mut web::ServiceConfig) {
             web::resource("/blocked-owners/{owner}").put(blocked_owners::put).delete(blocked_owners::delete),
             "PUT, DELETE",
         ))
-        .service(only(web::resource("/dead-letters").get(dead_letters::list), "GET"))
+        .configure(dead_letter_routes)
         .configure(queue_routes)
         .default_service(web::to(async || problem::not_found("there is nothing at this path")));
     app.service(api);
+}
+
+fn dead_letter_routes(api: &mut web::ServiceConfig) {
+    let post = |path: &str, route: Route| only(web::resource(path).route(route), "POST");
+    api.service(only(web::resource("/dead-letters").get(dead_letters::list), "GET"))
+        .service(only(web::resource("/dead-letters/source").get(source_letters::list), "GET"))
+        .service(post("/dead-letters/source/{id}/redrive", web::post().to(source_letters::redrive)))
+        .service(only(
+            web::resource("/dead-letters/{client}/{event}")
+                .get(dead_letters::get)
+                .delete(dead_letters::delete),
+            "GET, DELETE",
+        ))
+        .service(post("/dead-letters/{client}/{event}/replay", web::post().to(replays::one)))
+        .service(post("/clients/{id}/dead-letters/replay", web::post().to(replays::of_client)));
 }
 
 fn queue_routes(api: &mut web::ServiceConfig) {

@@ -6,6 +6,7 @@ mod attempts;
 mod blocked_owners;
 mod clients;
 mod dead_letters;
+mod source_letters;
 mod events;
 mod fake_queue;
 mod fakes;
@@ -98,7 +99,7 @@ impl World {
             roles: vec!["ingest", "web"],
             unattended_roles: Arc::new(|()| Box::pin(async { Some(vec!["heavy"]) })),
             serves_api: true,
-            source_prefix: "mongo".into(),
+            source_names: SourceNames { prefix: "mongo".into(), signal_collections: Vec::new() },
             admin_token: token.map(Secret::new),
             configs: configs.clone(),
             refresh_config: {

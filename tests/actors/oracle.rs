@@ -18,6 +18,8 @@ pub(crate) struct Routed {
     pub(crate) offset: i64,
     pub(crate) version: u64,
     pub(crate) body: Bytes,
+    /// Where forced replays of it stand.
+    pub(crate) forced: Vec<i64>,
 }
 
 /// Everything that was put into the transfer log, by event id.
@@ -27,6 +29,7 @@ pub(crate) type Ledger = HashMap<String, Routed>;
 pub(crate) fn judge(ledger: &Ledger, book: &Book, stash: &StashData, dead: &[DeadLetter]) -> Vec<String> {
     let mut wrong = book.violations.clone();
     wrong.extend(arrivals(book, stash));
+    wrong.extend(replays(ledger, book, stash));
     wrong.extend(bodies(ledger, book));
     wrong.extend(lost(ledger, book, stash, dead));
     wrong.extend(dead_ends(ledger, book, stash));
@@ -45,7 +48,10 @@ fn arrivals(book: &Book, stash: &StashData) -> Vec<String> {
         let request = &book.requests[*index];
         let seen = seen.entry((&request.client, &request.document)).or_default();
         let highest = seen.iter().max().copied();
-        if !seen.contains(&request.offset) && highest.is_some_and(|highest| highest > request.offset) {
+        if !request.replayed
+            && !seen.contains(&request.offset)
+            && highest.is_some_and(|highest| highest > request.offset)
+        {
             wrong.push(format!(
                 "{}/{}: {} arrived first after {highest:?}",
                 request.client, request.document, request.offset
@@ -70,7 +76,7 @@ fn bodies(ledger: &Ledger, book: &Book) -> Vec<String> {
     let differs = |request: &&Request| {
         ledger.get(&request.event).is_none_or(|routed| {
             routed.body != request.body
-                || routed.offset != request.offset
+                || (routed.offset != request.offset && !routed.forced.contains(&request.offset))
                 || routed.client != request.client
                 || routed.document != request.document
         })
@@ -145,11 +151,35 @@ fn dead_ends(ledger: &Ledger, book: &Book, stash: &StashData) -> Vec<String> {
         let event = row.transfer.event_id.as_str();
         let Some(routed) = ledger.get(event).filter(|_| !arrived.contains(event)) else { continue };
         let key = (routed.client.as_str(), routed.document.as_str());
-        if let Some(newest) = newest.get(&key).filter(|newest| **newest > routed.offset) {
+        let offset = row.transfer.sequence.offset;
+        if let Some(newest) = newest.get(&key).filter(|newest| **newest > offset) {
             wrong.push(format!(
                 "{}/{}: {} is dead, and not superseded by {newest}",
-                routed.client, routed.document, routed.offset
+                routed.client, routed.document, offset
             ));
+        }
+    }
+    wrong
+}
+
+/// A replay never starts after a newer change was delivered, unless it is forced. (What was given up itself at some time counts as not
+/// delivered: the receiver may have acknowledged it, and nobody knew.)
+fn replays(ledger: &Ledger, book: &Book, stash: &StashData) -> Vec<String> {
+    let forced = |request: &Request| {
+        ledger.get(&request.event).is_some_and(|routed| routed.forced.contains(&request.offset))
+    };
+    let mut wrong = Vec::new();
+    for replay in book.requests.iter().filter(|request| request.replayed && !forced(request)) {
+        let newer = book.requests.iter().find(|other| {
+            other.acknowledged
+                && other.ended_ms.is_some_and(|ended| ended <= replay.started_ms)
+                && (&other.client, &other.document) == (&replay.client, &replay.document)
+                && other.offset > replay.offset
+                && !stash.given_up.contains(&EventId::from_stored(&other.event))
+        });
+        if let Some(newer) = newer {
+            let Request { client, document, offset, .. } = replay;
+            wrong.push(format!("{client}/{document}: {offset} was replayed after {}", newer.offset));
         }
     }
     wrong

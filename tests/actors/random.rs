@@ -208,6 +208,7 @@ impl History {
             15 if self.with("panic") => self.panic(),
             16 | 17 if self.with("config") => self.config(process).await,
             18 if self.with("block") => self.block(process).await,
+            19 if self.with("replay") => self.replay(),
             _ => {}
         }
         let ms = match self.rng.u8(0..10) {
@@ -229,6 +230,14 @@ impl History {
             let gap = if self.rng.u8(0..5) == 0 { self.rng.i64(1..4) } else { 0 };
             let document = self.document();
             self.world.change_with_gap(client, document, gap);
+        }
+    }
+
+    fn replay(&mut self) {
+        for _ in 0..self.rng.usize(1..=3) {
+            let forced = self.rng.u8(0..3) == 0;
+            let replayed = self.world.replay_any(forced, |count| self.rng.usize(0..count));
+            self.tell(|| format!("replay of {replayed:?}, forced {forced}"));
         }
     }
 

@@ -130,7 +130,7 @@ impl History<'_> {
 
     /// Something happens, and time passes.
     fn step(&mut self) {
-        match self.rng.u8(0..26) {
+        match self.rng.u8(0..28) {
             0..8 => self.changes(),
             8..11 => self.manners(),
             11 | 12 if self.with("stores") => self.weather(),
@@ -138,6 +138,7 @@ impl History<'_> {
             14 if self.with("panic") => self.panic(),
             15 if self.with("config") => self.config(),
             16..26 => self.fault(),
+            26 | 27 if self.with("replay") => self.replay(),
             _ => {}
         }
         let ms = match self.rng.u8(0..10) {
@@ -159,6 +160,14 @@ impl History<'_> {
             let gap = if self.rng.u8(0..5) == 0 { self.rng.i64(1..4) } else { 0 };
             let document = DOCUMENTS[self.rng.usize(0..self.documents)];
             self.world.change_with_gap(client, document, gap);
+        }
+    }
+
+    fn replay(&mut self) {
+        for _ in 0..self.rng.usize(1..=3) {
+            let forced = self.rng.u8(0..3) == 0;
+            let replayed = self.world.replay_any(forced, |count| self.rng.usize(0..count));
+            self.tell(|| format!("replay of {replayed:?}, forced {forced}"));
         }
     }
 

@@ -85,6 +85,8 @@ pub(crate) struct Request {
     pub(crate) ended_ms: Option<i64>,
     /// Answered with 2xx.
     pub(crate) acknowledged: bool,
+    /// It said that it is a replay.
+    pub(crate) replayed: bool,
 }
 
 #[derive(Default)]
@@ -198,6 +200,7 @@ impl Book {
             started_ms: now_ms,
             ended_ms: None,
             acknowledged: false,
+            replayed: header("webhook-replay") == "true",
         });
         let polite = Manner::always(Act::Ok);
         let manner = self.manners.get(&client).unwrap_or(&polite);

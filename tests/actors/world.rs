@@ -178,8 +178,41 @@ impl World {
             offset: sequence.offset,
             version,
             body,
+            forced: Vec::new(),
         };
         ledger.insert(event_id.as_str().to_owned(), routed);
+    }
+
+    /// Appends the replay of a change that has a row: the operator is in a hurry, and asks nobody whether it makes sense. `false`: it has none.
+    pub(crate) fn replay(&self, client: &str, event: &EventId, forced: bool) -> bool {
+        let row = self.stash.data().row(event).map(|row| row.transfer.content.clone());
+        let Some(content) = row.filter(|content| content.client.as_str() == client) else { return false };
+        let kind = if forced { TransferKind::ForcedReplay } else { TransferKind::Replay };
+        let sequence = self.log.push(NewTransfer { kind, ..content }, 0);
+        if let Some(routed) = self.ledger.lock().unwrap().get_mut(event.as_str()).filter(|_| forced) {
+            routed.forced.push(sequence.offset);
+        }
+        true
+    }
+
+    /// The event of a change, by its number in its body.
+    pub(crate) fn event(&self, client: &str, document: &str, version: u64) -> EventId {
+        let ledger = self.ledger.lock().unwrap();
+        let found = ledger.iter().find(|(_, routed)| {
+            (routed.client.as_str(), routed.document.as_str(), routed.version) == (client, document, version)
+        });
+        EventId::from_stored(found.unwrap().0)
+    }
+
+    /// Replays one of the rows that were given up: that which `pick` says of so many.
+    pub(crate) fn replay_any(&self, forced: bool, pick: impl FnOnce(usize) -> usize) -> Option<EventId> {
+        let rows: Vec<_> = {
+            let stash = self.stash.data();
+            let given_up = stash.rows().filter(|row| row.state != RowState::Pending);
+            given_up.map(|row| (row.transfer.client.clone(), row.transfer.event_id.clone())).collect()
+        };
+        let (client, event) = rows.get(pick(rows.len().max(1)))?;
+        self.replay(client.as_str(), event, forced).then(|| event.clone())
     }
 
     /// Writes a client's config into the store: nobody is told.

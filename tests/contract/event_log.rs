@@ -334,6 +334,28 @@ pub(crate) async fn a_transfer_comes_back_as_it_was(backend: &impl LogBackend) {
     }
 }
 
+pub(crate) async fn transfers_are_appended_apart_from_ingest(backend: &impl LogBackend) {
+    let stores = backend.open().await;
+    ingest(&stores, vec![new_transfer("a", "d", 1)]).await;
+    let log = open(&stores, "t").await;
+    let first = read_transfers(&*log, 1).await.remove(0);
+    let replays: Vec<_> = [TransferKind::Replay, TransferKind::ForcedReplay]
+        .into_iter()
+        .map(|kind| NewTransfer { kind, ..new_transfer("a", "d", 1) })
+        .collect();
+    stores.log.append_transfers(replays.clone()).await.unwrap();
+    stores.log.append_transfers(Vec::new()).await.unwrap();
+    let fresh = read_transfers(&*log, 2).await;
+    stores.close().await;
+    let stores = backend.open().await;
+    let stored = read_transfers(&*open(&stores, "again").await, 3).await.split_off(1);
+    for found in [fresh, stored] {
+        assert_eq!(found.iter().map(|found| found.content.clone()).collect::<Vec<_>>(), replays);
+        assert_eq!(found[0].event_id, first.event_id);
+        assert!(first.sequence < found[0].sequence && found[0].sequence < found[1].sequence);
+    }
+}
+
 pub(crate) async fn transfers_of_all_partitions_get_their_turn(backend: &impl LogBackend) {
     let stores = backend.open().await;
     let mut transfers: Vec<_> = (0..50).map(|change| new_transfer("busy", "d", change)).collect();

@@ -6,6 +6,7 @@ mod attempts;
 mod client_configs;
 mod client_states;
 mod clock;
+mod dead_rows;
 #[cfg(feature = "cluster")]
 mod decision_copies;
 mod decisions;
@@ -67,6 +68,7 @@ mod embedded {
             a_second_consumer_cannot_write_the_same_work_again,
             a_client_has_one_partition_and_its_order,
             a_transfer_comes_back_as_it_was,
+            transfers_are_appended_apart_from_ingest,
             transfers_of_all_partitions_get_their_turn,
             a_paused_partition_waits,
             an_uncommitted_transfer_comes_again_after_a_restart,
@@ -99,6 +101,14 @@ mod embedded {
             the_next_attempt_is_the_earliest_that_is_set,
             a_held_document_is_left_out,
             rows_outlive_a_restart,
+        ],
+        dead_rows: [
+            rows_that_were_given_up_are_listed_by_page,
+            a_row_that_was_given_up_is_shown_and_its_payload_apart,
+            a_buried_row_has_a_time,
+            a_replayed_row_waits_at_its_old_place,
+            a_replay_does_not_pass_what_is_newer,
+            a_forced_replay_stands_where_it_came,
         ],
         client_configs: [
             put_creates_and_replaces,
@@ -213,6 +223,14 @@ mod on_postgres {
             a_held_document_is_left_out,
             rows_outlive_a_restart,
         ],
+        dead_rows: [
+            rows_that_were_given_up_are_listed_by_page,
+            a_row_that_was_given_up_is_shown_and_its_payload_apart,
+            a_buried_row_has_a_time,
+            a_replayed_row_waits_at_its_old_place,
+            a_replay_does_not_pass_what_is_newer,
+            a_forced_replay_stands_where_it_came,
+        ],
         client_states: [a_state_comes_back, states_outlive_a_restart, the_failure_clock_runs_from_the_first_failure],
         decisions: [
             a_decision_holds_since_it_was_made_first,
@@ -276,6 +294,7 @@ mod on_kafka {
             a_commit_that_leaves_out_a_record_is_refused,
             a_client_has_one_partition_and_its_order,
             a_transfer_comes_back_as_it_was,
+            transfers_are_appended_apart_from_ingest,
             transfers_of_all_partitions_get_their_turn,
             a_paused_partition_waits,
             an_uncommitted_transfer_comes_again_after_a_restart,

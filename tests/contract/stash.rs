@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use dispatcher::domain::dead_row::OwnRow;
 use dispatcher::domain::delivery::FailureClass;
-use dispatcher::domain::stash::{Backlog, Claim, NewRow, RowFailure, StashRow, StashWrite};
+use dispatcher::domain::stash::{Backlog, Claim, NewRow, RowFailure, RowState, StashRow, StashWrite};
 use dispatcher::domain::transfer::{NewTransfer, Sequence, Transfer, TransferKind};
 use dispatcher::ports::clock::{Clock as _, SystemClock};
 use dispatcher::ports::stash::{Ownership, Stash, StashBatch};
@@ -20,75 +21,75 @@ const NO_BYTE_LIMIT: usize = usize::MAX;
 const NOTHING_HELD: (i64, Claim) = (i64::MAX, Claim(0));
 
 /// The stash of client `a`, under one owner.
-struct Owned {
-    stores: Stores,
-    owner: Ownership,
-    incarnation: u32,
+pub(crate) struct Owned {
+    pub(crate) stores: Stores,
+    pub(crate) owner: Ownership,
+    pub(crate) incarnation: u32,
 }
 
 impl Owned {
-    async fn open(backend: &impl Backend) -> Self {
+    pub(crate) async fn open(backend: &impl Backend) -> Self {
         let stores = backend.open().await;
         let incarnation = stores.log.incarnation();
         let owner = stores.stash.take_ownership(incarnation, 3).await.unwrap();
         Self { stores, owner, incarnation }
     }
 
-    fn stash(&self) -> &dyn Stash {
+    pub(crate) fn stash(&self) -> &dyn Stash {
         &*self.stores.stash
     }
 
-    fn change(&self, document: &str, offset: i64) -> Arc<Transfer> {
+    pub(crate) fn change(&self, document: &str, offset: i64) -> Arc<Transfer> {
         transfer(self.incarnation, "a", document, offset)
     }
 
-    fn batch(&self, writes: Vec<StashWrite>) -> StashBatch {
+    pub(crate) fn batch(&self, writes: Vec<StashWrite>) -> StashBatch {
         StashBatch { client: client("a"), ownership: self.owner, lease: None, writes }
     }
 
-    async fn try_write(&self, batch: StashBatch) -> StoreResult<()> {
+    pub(crate) async fn try_write(&self, batch: StashBatch) -> StoreResult<()> {
         self.stash().apply(vec![batch]).await.unwrap().remove(0)
     }
 
-    async fn write(&self, writes: Vec<StashWrite>) {
+    pub(crate) async fn write(&self, writes: Vec<StashWrite>) {
         self.try_write(self.batch(writes)).await.unwrap();
     }
 
-    async fn commit(&self, next_offset: i64) {
+    pub(crate) async fn commit(&self, next_offset: i64) {
         self.stash().committed(self.owner, next_offset).await.unwrap();
     }
 
-    async fn rows(&self) -> Vec<StashRow> {
+    pub(crate) async fn rows(&self) -> Vec<StashRow> {
         self.stash().drainable(&client("a"), None, NOTHING_HELD, ALL, NO_BYTE_LIMIT).await.unwrap()
     }
 
-    async fn offsets(&self) -> Vec<i64> {
+    pub(crate) async fn offsets(&self) -> Vec<i64> {
         self.rows().await.iter().map(|row| row.transfer.sequence.offset).collect()
     }
 
-    async fn backlog(&self) -> Backlog {
+    pub(crate) async fn backlog(&self) -> Backlog {
         self.stash().backlog(&client("a")).await.unwrap()
     }
 }
 
-fn waiting(transfer: &Arc<Transfer>) -> StashWrite {
+pub(crate) fn waiting(transfer: &Arc<Transfer>) -> StashWrite {
     StashWrite::Insert(NewRow { transfer: Arc::clone(transfer), failure: None, claim: None })
 }
 
-fn failure(class: FailureClass, next_attempt_at_ms: i64) -> RowFailure {
+pub(crate) fn failure(class: FailureClass, next_attempt_at_ms: i64) -> RowFailure {
     RowFailure { class, reason: "status_500".into(), status: Some(500), next_attempt_at_ms }
 }
 
-fn failed(transfer: &Arc<Transfer>, next_attempt_at_ms: i64) -> StashWrite {
+pub(crate) fn failed(transfer: &Arc<Transfer>, next_attempt_at_ms: i64) -> StashWrite {
     let failure = Some(failure(FailureClass::Endpoint, next_attempt_at_ms));
     StashWrite::Insert(NewRow { transfer: Arc::clone(transfer), failure, claim: None })
 }
 
-fn dead(transfer: &Arc<Transfer>) -> StashWrite {
+pub(crate) fn dead(transfer: &Arc<Transfer>) -> StashWrite {
     StashWrite::Dead { event_id: transfer.event_id.clone(), failure: failure(FailureClass::Payload, 0) }
 }
 
-fn delivered(transfer: &Arc<Transfer>) -> StashWrite {
+pub(crate) fn delivered(transfer: &Arc<Transfer>) -> StashWrite {
     StashWrite::Delivered { transfer: Arc::clone(transfer) }
 }
 
@@ -127,7 +128,7 @@ pub(crate) async fn a_row_comes_back_as_it_was(backend: &impl Backend) {
         .check(&client("a"), vec![change.document_hash], vec![change.event_id.clone()])
         .await
         .unwrap();
-    assert!(known.waiting.contains(&change.document_hash) && known.stashed.contains(&change.event_id));
+    assert!(known.waiting.contains(&change.document_hash) && known.stashed.contains_key(&change.event_id));
 }
 
 pub(crate) async fn only_rows_below_the_committed_offset_are_drained(backend: &impl Backend) {
@@ -278,7 +279,13 @@ pub(crate) async fn check_tells_what_waits(backend: &impl Backend) {
     let known = owned.stash().check(&client("a"), documents.clone(), events.clone()).await.unwrap();
     assert_eq!(known.waiting, [pending.document_hash, gone_too.document_hash].into());
     assert_eq!(known.dead, [gone.document_hash].into());
-    assert_eq!(known.stashed, [&pending, &gone, &gone_too].map(|change| change.event_id.clone()).into());
+    let row = |state, newer_waits| OwnRow { state, newer_waits };
+    let expected = [
+        (&pending, row(RowState::Pending, false)),
+        (&gone, row(RowState::Dead, true)),
+        (&gone_too, row(RowState::Pending, false)),
+    ];
+    assert_eq!(known.stashed, expected.map(|(change, row)| (change.event_id.clone(), row)).into());
     let other = owned.stash().check(&client("b"), documents, events).await.unwrap();
     assert!(other.waiting.is_empty() && other.dead.is_empty() && other.stashed.is_empty());
 }
@@ -327,7 +334,7 @@ pub(crate) async fn a_delivery_supersedes_older_dead_rows_of_its_document(backen
     let hash = newer.document_hash;
     let known = owned.stash().check(&client("a"), vec![hash], vec![old.event_id.clone()]).await.unwrap();
     assert!(known.dead.contains(&hash) && known.waiting.is_empty());
-    assert!(known.stashed.contains(&old.event_id), "it stays, for who looks");
+    assert_eq!(known.stashed[&old.event_id].state, RowState::Superseded, "it stays, for who looks");
     // A dead row that is delivered after all (it came again from the log) goes.
     owned.write(vec![delivered(&newer)]).await;
     assert_eq!(owned.backlog().await.dead, 1);

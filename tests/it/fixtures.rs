@@ -177,7 +177,7 @@ struct Letter {
     record: Option<Value>,
 }
 
-/// All pages of `/v1/dead-letters`.
+/// All pages of `/v1/dead-letters/source`.
 async fn dead_letters(api: &Api) -> Vec<Letter> {
     #[derive(serde::Deserialize)]
     struct Page {
@@ -186,7 +186,7 @@ async fn dead_letters(api: &Api) -> Vec<Letter> {
     let mut letters = Vec::<Letter>::new();
     loop {
         let after = letters.last().map_or(0, |letter| letter.id);
-        let reply = api.get(&format!("/v1/dead-letters?after={after}&limit=10")).await.unwrap();
+        let reply = api.get(&format!("/v1/dead-letters/source?after={after}&limit=10")).await.unwrap();
         assert_eq!(reply.status, 200, "{}", reply.text());
         let page: Page =
             serde_json::from_slice(&reply.body).unwrap_or_else(|err| panic!("{err}: {}", reply.text()));

@@ -22,6 +22,7 @@ mod check;
 mod cli;
 #[cfg(feature = "cluster")]
 mod cut_off;
+mod dead_letters;
 mod dead_webhook;
 mod disk_full;
 mod fixtures;

@@ -370,10 +370,11 @@ impl WebhookDeliveryActor {
                 blocked.insert(lane);
                 continue;
             }
-            if let Some((sequence, older)) = newest.get_mut(&document)
-                && *sequence != row.transfer.sequence
+            if let Some(newest) = newest.get_mut(&document)
+                && newest.stands
+                && newest.sequence != row.transfer.sequence
             {
-                *older += 1;
+                newest.older += 1;
                 continue;
             }
             let StashRow { attempts, payload_failures, .. } = row;
@@ -386,7 +387,7 @@ impl WebhookDeliveryActor {
                 _memory: memory.clone(),
             };
             match newest.get(&document) {
-                Some((_, older)) => coalesced.push((entry, *older)),
+                Some(newest) => coalesced.push((entry, newest.older)),
                 None => self.life.lanes.push(entry),
             }
             if probing {
@@ -465,7 +466,20 @@ impl WebhookDeliveryActor {
     }
 }
 
-/// The newest row of each document of a page, and a count, nought so far, of those that it stands for.
-fn newest_of_documents(rows: &[StashRow]) -> HashMap<DocumentHash, (Sequence, u32)> {
-    rows.iter().map(|row| (row.transfer.document_hash, (row.transfer.sequence, 0))).collect()
+/// The newest row of a document in a page.
+struct Newest {
+    sequence: Sequence,
+    /// It goes in place of the older ones. Not a replay: what it carries may be older than theirs, and was refused before.
+    stands: bool,
+    /// For how many it stands, so far.
+    older: u32,
+}
+
+/// The newest row of each document of a page.
+fn newest_of_documents(rows: &[StashRow]) -> HashMap<DocumentHash, Newest> {
+    let newest = |row: &StashRow| {
+        let stands = !row.transfer.kind.is_replay();
+        Newest { sequence: row.transfer.sequence, stands, older: 0 }
+    };
+    rows.iter().map(|row| (row.transfer.document_hash, newest(row))).collect()
 }

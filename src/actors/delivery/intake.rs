@@ -39,6 +39,12 @@ impl Intake {
         }
     }
 
+    /// A lane gets a row by what was taken: what is taken after it goes behind.
+    fn will_write(&mut self, lane: LaneKey) {
+        self.busy = true;
+        self.stashed_since.insert(lane);
+    }
+
     /// What was taken is durable: the next batch may be asked about.
     pub(super) fn written(&mut self) {
         self.busy = false;
@@ -54,17 +60,19 @@ impl WebhookDeliveryActor {
             if batch.is_empty() {
                 return;
             }
-            if !self.sends_live() {
-                self.append_all(batch);
-            } else if self.life.rows.pending || self.life.rows.dead {
+            let live = self.sends_live();
+            let has_replays = batch.iter().any(|transfer| transfer.kind.is_replay());
+            if has_replays || live && (self.life.rows.pending || self.life.rows.dead) {
                 self.life.intake.ask();
                 if self.life.writes.is_idle() {
                     self.ask_stash(batch, ctx);
                 } else {
                     self.life.writes.push_mark(After::Ask(batch));
                 }
-            } else {
+            } else if live {
                 self.accept(batch, &StashCheck::default());
+            } else {
+                self.append_all(batch);
             }
         }
     }
@@ -103,6 +111,7 @@ impl WebhookDeliveryActor {
         };
         ctx.spawn(question.into_actor(self).map(|(batch, check), actor, ctx| {
             actor.life.intake.busy = false;
+            let batch = actor.settle_refused_replays(batch, &check);
             if actor.sends_live() {
                 actor.accept(batch, &check);
             } else {
@@ -118,6 +127,12 @@ impl WebhookDeliveryActor {
         let mut appended = Vec::new();
         let mut full = false;
         for transfer in batch {
+            if transfer.kind.is_replay() {
+                let lane = self.lane(&transfer);
+                self.life.intake.will_write(lane);
+                appended.push((transfer, "replay"));
+                continue;
+            }
             // From the first that does not fit on, the rest of the batch is spilled: none may overtake.
             full = full || !self.fits(&transfer);
             let lane = self.lane(&transfer);
@@ -163,7 +178,11 @@ impl WebhookDeliveryActor {
         }
         self.life.intake.busy = true;
         for (transfer, reason) in transfers {
-            self.insert_row(transfer, None, reason);
+            if transfer.kind.is_replay() {
+                self.replay_row(transfer);
+            } else {
+                self.insert_row(transfer, None, reason);
+            }
         }
         self.life.writes.push_mark(After::IntakeWritten);
     }

@@ -170,6 +170,12 @@ impl Lanes {
         self.take_if(|lane| lane.queue.front().is_some_and(|entry| !entry.is_row() && entry.since <= limit))
     }
 
+    /// Whether a change of this document that came from the log waits in the lane.
+    pub(super) fn has_change_of(&self, key: LaneKey, document: DocumentHash) -> bool {
+        let mut waiting = self.lanes.get(&key).into_iter().flat_map(|lane| &lane.queue);
+        waiting.any(|entry| !entry.is_row() && entry.transfer.document_hash == document)
+    }
+
     /// Whether nothing waits and no head is out.
     pub(super) fn are_empty(&self) -> bool {
         self.lanes.is_empty()

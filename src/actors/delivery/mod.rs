@@ -10,6 +10,7 @@
 //! - `quota`: how much may wait in the stash.
 //! - `drain`: rows of the stash come back into the lanes, oldest first.
 //! - `attempts`: what is remembered of what was sent.
+//! - `replays`: what was given up waits again, and goes by the drain.
 //! - `writes`: what this actor writes to the stash, in order; a transfer is settled when its row is durable.
 //!
 //! A restart loses nothing: what was unsettled is taken from the inbox again, what has a row stays in the stash.
@@ -23,6 +24,7 @@ mod intake;
 mod lanes;
 mod permission;
 mod quota;
+mod replays;
 mod requests;
 mod writes;
 

@@ -22,7 +22,7 @@ use crate::domain::config::{DeliverySettings, RateLimit};
 use crate::domain::delivery::{self, Answer, Failure, FailureClass, NoAnswer, Outcome};
 use crate::domain::operational_event::{Happening, OperationalEvent};
 use crate::domain::stash::{Claim, NewRow, RowFailure, StashWrite};
-use crate::domain::transfer::{Sequence, Transfer};
+use crate::domain::transfer::{DocumentHash, Sequence, Transfer};
 use crate::ports::webhook_sender::SendError;
 
 /// Endpoint failures in a row that close the gate of the whole client: one of many is noise.
@@ -42,6 +42,11 @@ impl InFlight {
     /// Whether it came from the stash.
     pub(super) fn is_row(&self) -> bool {
         self.entry.is_row()
+    }
+
+    /// Whether it is a change of this document that came from the log.
+    pub(super) fn is_change_of(&self, document: DocumentHash) -> bool {
+        !self.is_row() && self.entry.transfer.document_hash == document
     }
 
     /// The bytes that it holds in memory, if it came from the stash.

@@ -12,7 +12,7 @@ use crate::actors::inbox::Rows;
 use crate::actors::refused::keep_refused;
 use crate::actors::stash::write_all;
 use crate::domain::config::ClientId;
-use crate::domain::stash::{NewRow, StashWrite};
+use crate::domain::stash::StashWrite;
 use crate::domain::transfer::Transfer;
 use crate::ports::StoreError;
 use crate::ports::stash::{Ownership, StashBatch};
@@ -121,8 +121,6 @@ impl DeliveryFleetActor {
 }
 
 fn batch(client: ClientId, ownership: Ownership, transfers: &[Arc<Transfer>]) -> StashBatch {
-    let insert = |transfer: &Arc<Transfer>| {
-        StashWrite::Insert(NewRow { transfer: transfer.clone(), failure: None, claim: None })
-    };
-    StashBatch { client, ownership, lease: None, writes: transfers.iter().map(insert).collect() }
+    let writes = transfers.iter().cloned().map(StashWrite::of_unsent).collect();
+    StashBatch { client, ownership, lease: None, writes }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::producer::Outgoing;
 use super::{dead, record};
 use crate::domain::transfer::NewTransfer;
-use crate::ports::StoreResult;
 use crate::ports::event_log::{DeadLetter, IngestWork};
+use crate::ports::{StoreError, StoreResult};
 
 /// What the headers of a transfer and the frame of a record may take.
 const FRAME_BYTES: usize = 4 * 1024;
@@ -45,6 +45,18 @@ impl Destinations {
             records.push(self.letter(letter)?);
         }
         Ok(records)
+    }
+
+    /// The records of transfers, in order. Refused when the topic will never take one of them.
+    pub(super) fn transfers(&self, transfers: &[NewTransfer]) -> StoreResult<Vec<Outgoing>> {
+        let record = |transfer: &NewTransfer| {
+            if size(transfer) <= self.transfer_bytes {
+                return Ok(record::encode(transfer, &self.transfers, self.partitions));
+            }
+            let (event, bytes) = (&transfer.event_id, transfer.body.len());
+            Err(StoreError::Refused(format!("{event} has {bytes} bytes: more than the transfer topic takes")))
+        };
+        transfers.iter().map(record).collect()
     }
 
     /// The record of a dead letter.

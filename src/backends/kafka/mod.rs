@@ -51,7 +51,7 @@ use self::producer::Transactions;
 use self::topics::Cluster;
 use self::watch::Watch;
 use self::worker::Worker;
-use crate::domain::transfer::SourcePosition;
+use crate::domain::transfer::{NewTransfer, SourcePosition};
 use crate::ports::clock::Clock;
 use crate::ports::event_log::{
     BatchLimits, DeadLetter, EventLog, NewRecord, SourceConsumer, TransferConsumer,
@@ -219,6 +219,10 @@ impl EventLog for KafkaEventLog {
     ) -> BoxFuture<'_, StoreResult<Arc<dyn TransferConsumer>>> {
         let opened = self.open_transfers(group, limits);
         Box::pin(async move { opened })
+    }
+
+    fn append_transfers(&self, transfers: Vec<NewTransfer>) -> BoxFuture<'_, StoreResult<()>> {
+        Box::pin(async move { self.appender.write(self.destinations.transfers(&transfers)?).await })
     }
 
     fn keep_dead(&self, letters: Vec<DeadLetter>) -> BoxFuture<'_, StoreResult<()>> {

@@ -25,7 +25,7 @@ deleted, reason. Without --url no service is asked; with it also routes: who wou
 Examples:
   dispatcher explain events.json
   dispatcher explain --url http://127.0.0.1:4010 events.json
-  dispatcher dead-letters | dispatcher explain -")]
+  dispatcher dead-letters source | dispatcher explain -")]
 pub(in crate::commands) struct ExplainOptions {
     /// The file, as `send` takes it; `-` reads standard input
     file: PathBuf,

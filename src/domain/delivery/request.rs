@@ -4,7 +4,7 @@ use sha2::{Digest, Sha256};
 
 use super::WebhookRequest;
 use crate::domain::config::{DeliverySettings, SigningKey};
-use crate::domain::transfer::{Transfer, TransferKind};
+use crate::domain::transfer::Transfer;
 
 /// How we name ourselves to receivers.
 pub const USER_AGENT: &str = concat!("dispatcher/", env!("CARGO_PKG_VERSION"));
@@ -37,7 +37,7 @@ pub fn request(
     if !signatures.is_empty() {
         headers.push(("webhook-signature", signatures.join(" ")));
     }
-    if transfer.kind == TransferKind::Replay {
+    if transfer.kind.is_replay() {
         headers.push(("webhook-replay", "true".to_owned()));
     }
     let own = headers.into_iter().map(|(name, value)| (name.to_owned(), value));
@@ -88,7 +88,9 @@ mod tests {
 
     use super::*;
     use crate::domain::config::{ClientId, Status, read_value};
-    use crate::domain::transfer::{DocumentHash, EventId, NewTransfer, Sequence, SourcePosition};
+    use crate::domain::transfer::{
+        DocumentHash, EventId, NewTransfer, Sequence, SourcePosition, TransferKind,
+    };
 
     const SECRET: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
     const OLD_SECRET: &str = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=";

@@ -11,10 +11,11 @@ use futures_util::future::{BoxFuture, ready};
 use crate::domain::attempt::Attempt;
 use crate::domain::client_state::ClientState;
 use crate::domain::config::{ClientConfig, ClientId, Status, read_value};
+use crate::domain::dead_row::{ByAge, DeadRow, DeadRowQuery, OwnRow};
 use crate::domain::decision::{Decision, DecisionKind, Subject};
 use crate::domain::operational_event::{NumberedEvent, OperationalEvent};
-use crate::domain::stash::{Backlog, Claim, StashCheck, StashRow};
-use crate::domain::transfer::{DocumentHash, EventId, Sequence, SourcePosition};
+use crate::domain::stash::{Backlog, Claim, RowState, StashCheck, StashRow};
+use crate::domain::transfer::{DocumentHash, EventId, NewTransfer, Sequence, SourcePosition};
 use crate::ports::attempts::Attempts;
 use crate::ports::client_configs::{ClientConfigs, ConfigHint, Put, StoredConfig};
 use crate::ports::client_states::ClientStates;
@@ -40,6 +41,7 @@ fn refuse<'a, T: Send + 'a>() -> BoxFuture<'a, StoreResult<T>> {
 pub(super) struct FakeLog {
     pub(super) records: Mutex<Vec<NewRecord>>,
     pub(super) letters: Mutex<Vec<(i64, DeadLetter)>>,
+    pub(super) transfers: Mutex<Vec<NewTransfer>>,
     pub(super) failure: Mutex<Option<StoreError>>,
 }
 
@@ -72,6 +74,11 @@ impl EventLog for FakeLog {
 
     fn transfers(&self, _: &str, _: BatchLimits) -> BoxFuture<'_, StoreResult<Arc<dyn TransferConsumer>>> {
         refuse()
+    }
+
+    fn append_transfers(&self, transfers: Vec<NewTransfer>) -> BoxFuture<'_, StoreResult<()>> {
+        self.transfers.lock().unwrap().extend(transfers);
+        done(())
     }
 
     fn keep_dead(&self, _: Vec<DeadLetter>) -> BoxFuture<'_, StoreResult<()>> {
@@ -133,8 +140,28 @@ impl ClientConfigs for FakeConfigs {
     }
 }
 
+/// A row that was given up, or waits: then it is shown to nobody.
+#[derive(Clone)]
+pub(super) struct FakeRow {
+    pub(super) row: DeadRow,
+    pub(super) payload: NewTransfer,
+    pub(super) waits: bool,
+    pub(super) newer_waits: bool,
+}
+
 #[derive(Default)]
-pub(super) struct FakeStash(pub(super) Mutex<BTreeMap<ClientId, Backlog>>);
+pub(super) struct FakeStash(pub(super) Mutex<BTreeMap<ClientId, Backlog>>, pub(super) Mutex<Vec<FakeRow>>);
+
+impl FakeStash {
+    fn find(&self, client: &ClientId, event: &EventId) -> Option<FakeRow> {
+        let rows = self.1.lock().unwrap();
+        rows.iter().find(|fake| fake.row.client == *client && fake.row.event_id == *event).cloned()
+    }
+
+    fn given_up(&self, client: &ClientId, event: &EventId) -> Option<FakeRow> {
+        self.find(client, event).filter(|fake| !fake.waits)
+    }
+}
 
 impl Stash for FakeStash {
     fn take_ownership(&self, _: u32, _: u32) -> BoxFuture<'_, StoreResult<Ownership>> {
@@ -151,11 +178,16 @@ impl Stash for FakeStash {
 
     fn check<'a>(
         &'a self,
-        _: &'a ClientId,
+        client: &'a ClientId,
         _: Vec<DocumentHash>,
-        _: Vec<EventId>,
+        events: Vec<EventId>,
     ) -> BoxFuture<'a, StoreResult<StashCheck>> {
-        refuse()
+        let own = |event: EventId| {
+            let fake = self.find(client, &event)?;
+            let state = if fake.waits { RowState::Pending } else { fake.row.kind.state() };
+            Some((event, OwnRow { state, newer_waits: fake.newer_waits }))
+        };
+        done(StashCheck { stashed: events.into_iter().filter_map(own).collect(), ..StashCheck::default() })
     }
 
     fn lease_drain<'a>(
@@ -198,6 +230,51 @@ impl Stash for FakeStash {
 
     fn purge(&self, _: Duration, _: usize) -> BoxFuture<'_, StoreResult<u64>> {
         refuse()
+    }
+
+    fn dead_rows(&self, query: DeadRowQuery) -> BoxFuture<'_, StoreResult<Vec<DeadRow>>> {
+        let (from, until) = query.between();
+        let rows = self.1.lock().unwrap();
+        let asked = |row: &DeadRow| {
+            query.client.as_ref().is_none_or(|client| row.client == *client)
+                && row.kind == query.kind
+                && from < row.place()
+                && row.place() < until
+        };
+        let mut found: Vec<_> = rows.iter().filter(|fake| !fake.waits).map(|fake| fake.row.clone()).collect();
+        found.retain(asked);
+        found.sort_by_key(DeadRow::place);
+        if query.order == ByAge::NewestFirst {
+            found.reverse();
+        }
+        found.truncate(query.limit);
+        done(found)
+    }
+
+    fn dead_row<'a>(
+        &'a self,
+        client: &'a ClientId,
+        event: &'a EventId,
+    ) -> BoxFuture<'a, StoreResult<Option<DeadRow>>> {
+        done(self.given_up(client, event).map(|fake| fake.row))
+    }
+
+    fn dead_payload<'a>(
+        &'a self,
+        client: &'a ClientId,
+        event: &'a EventId,
+    ) -> BoxFuture<'a, StoreResult<Option<NewTransfer>>> {
+        done(self.given_up(client, event).map(|fake| fake.payload))
+    }
+
+    fn delete_dead<'a>(
+        &'a self,
+        client: &'a ClientId,
+        event: &'a EventId,
+    ) -> BoxFuture<'a, StoreResult<bool>> {
+        let found = self.given_up(client, event);
+        self.1.lock().unwrap().retain(|fake| found.as_ref().is_none_or(|found| fake.row != found.row));
+        done(found.is_some())
     }
 }
 

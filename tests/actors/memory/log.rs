@@ -52,6 +52,16 @@ impl LogData {
         records[first..].iter().take(most).cloned().collect()
     }
 
+    fn push(&mut self, content: NewTransfer, gap: i64) -> Sequence {
+        let partition = partition_of(&content.client, self.partitions.len() as u32);
+        let place = &mut self.partitions[partition as usize];
+        let offset = place.next_offset + gap;
+        let sequence = Sequence { incarnation: INCARNATION, partition, offset };
+        place.next_offset = offset + 1;
+        place.records.push(Arc::new(Transfer { sequence, content }));
+        sequence
+    }
+
     pub(crate) fn commit(&mut self, offsets: &BTreeMap<u32, i64>) {
         for (partition, next) in offsets {
             let place = &mut self.partitions[*partition as usize];
@@ -91,13 +101,7 @@ impl MemoryLog {
 
     /// Appends a transfer; `gap` offsets before it are never used, as after a transaction.
     pub(crate) fn push(&self, content: NewTransfer, gap: i64) -> Sequence {
-        let mut log = self.medium.data();
-        let partition = partition_of(&content.client, log.partitions.len() as u32);
-        let place = &mut log.partitions[partition as usize];
-        let offset = place.next_offset + gap;
-        let sequence = Sequence { incarnation: INCARNATION, partition, offset };
-        place.next_offset = offset + 1;
-        place.records.push(Arc::new(Transfer { sequence, content }));
+        let sequence = self.medium.data().push(content, gap);
         self.grown.notify_waiters();
         sequence
     }
@@ -146,6 +150,14 @@ impl EventLog for MemoryLog {
             });
             Ok(consumer)
         })
+    }
+
+    fn append_transfers(&self, transfers: Vec<NewTransfer>) -> BoxFuture<'_, StoreResult<()>> {
+        let grown = self.grown.clone();
+        Box::pin(self.medium.write(move |log| {
+            transfers.into_iter().for_each(|transfer| _ = log.push(transfer, 0));
+            grown.notify_waiters();
+        }))
     }
 
     fn keep_dead(&self, letters: Vec<DeadLetter>) -> BoxFuture<'_, StoreResult<()>> {

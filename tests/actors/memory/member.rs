@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use dispatcher::domain::config::ClientId;
-use dispatcher::domain::transfer::SourcePosition;
 use dispatcher::domain::transfer::partition_of;
+use dispatcher::domain::transfer::{NewTransfer, SourcePosition};
 use dispatcher::ports::clock::Clock;
 use dispatcher::ports::event_log::{
     BatchLimits, DeadLetter, EventLog, Lag, Left, NewRecord, SendPermission, SourceConsumer,
@@ -111,6 +111,10 @@ impl EventLog for MemberLog {
         let heart = actix_rt::spawn(beat(shared.clone()));
         let consumer: Arc<dyn TransferConsumer> = Arc::new(Consumer { shared, limits, heart });
         Box::pin(async { Ok(consumer) })
+    }
+
+    fn append_transfers(&self, transfers: Vec<NewTransfer>) -> BoxFuture<'_, StoreResult<()>> {
+        self.log.append_transfers(transfers)
     }
 
     fn keep_dead(&self, letters: Vec<DeadLetter>) -> BoxFuture<'_, StoreResult<()>> {

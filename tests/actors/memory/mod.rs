@@ -6,6 +6,7 @@ pub(crate) mod group;
 pub(crate) mod log;
 pub(crate) mod member;
 pub(crate) mod records;
+mod replays;
 pub(crate) mod stash;
 pub(crate) mod states;
 

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dispatcher::domain::config::ClientId;
+use dispatcher::domain::dead_row::{DeadRow, DeadRowQuery};
 use dispatcher::domain::delivery::FailureClass;
 use dispatcher::domain::stash::{
     Backlog, Claim, NewRow, RowFailure, RowState, StashCheck, StashRow, StashWrite,
 };
-use dispatcher::domain::transfer::{DocumentHash, EventId, Sequence, Transfer};
+use dispatcher::domain::transfer::{DocumentHash, EventId, NewTransfer, Sequence, Transfer};
 use dispatcher::ports::stash::{DrainLease, Ownership, Stash, StashBatch};
 use dispatcher::ports::{BoxFuture, StoreError, StoreResult};
 
@@ -62,6 +63,8 @@ pub(crate) struct StashData {
     /// Every row that ever was.
     pub(crate) inserted: HashSet<EventId>,
     written: u64,
+    /// Every row that was given up at some time.
+    pub(crate) given_up: HashSet<EventId>,
     /// Those that a newer one stood for.
     pub(crate) coalesced: HashSet<EventId>,
     /// Documents whose payloads it will never take.
@@ -133,6 +136,7 @@ impl StashData {
                 StashWrite::Dead { event_id, failure } => {
                     self.failed(&batch.client, event_id, failure, RowState::Dead);
                 }
+                StashWrite::Replay { transfer } => self.replay(transfer),
             }
         }
         Ok(())
@@ -161,16 +165,26 @@ impl StashData {
             claim: new.claim,
             reason: new.failure.as_ref().map(|failure| failure.reason.clone()),
         };
-        let event = new.transfer.event_id.clone();
-        self.places.insert((client.clone(), event), new.transfer.sequence);
-        self.rows.insert((client.clone(), new.transfer.sequence), row);
+        self.put(row);
+    }
+
+    /// Puts a row in.
+    pub(super) fn put(&mut self, row: Row) {
+        let (client, event) = (row.transfer.client.clone(), row.transfer.event_id.clone());
+        self.places.insert((client.clone(), event), row.transfer.sequence);
+        self.rows.insert((client, row.transfer.sequence), row);
+    }
+
+    /// Takes a row out, if there is one.
+    pub(super) fn remove(&mut self, client: &ClientId, event: &EventId) {
+        if let Some(sequence) = self.places.remove(&(client.clone(), event.clone())) {
+            self.rows.remove(&(client.clone(), sequence));
+        }
     }
 
     fn delivered(&mut self, transfer: &Transfer) {
         let client = &transfer.client;
-        if let Some(sequence) = self.places.remove(&(client.clone(), transfer.event_id.clone())) {
-            self.rows.remove(&(client.clone(), sequence));
-        }
+        self.remove(client, &transfer.event_id);
         for row in self.rows.values_mut().filter(|row| row.transfer.client == *client) {
             if row.transfer.document_hash == transfer.document_hash
                 && row.state == RowState::Dead
@@ -208,6 +222,9 @@ impl StashData {
         row.payload_failures += u32::from(failure.class == FailureClass::Payload);
         row.next_attempt_at_ms = failure.next_attempt_at_ms;
         row.reason = Some(failure.reason.clone());
+        if state == RowState::Dead {
+            self.given_up.insert(event.clone());
+        }
     }
 
     pub(crate) fn drainable(
@@ -281,7 +298,7 @@ impl StashData {
                 };
             }
             if events.contains(&row.transfer.event_id) {
-                check.stashed.insert(row.transfer.event_id.clone());
+                check.stashed.insert(row.transfer.event_id.clone(), self.own_row(row));
             }
         }
         check
@@ -428,6 +445,7 @@ impl Stash for MemoryStash {
                 for row in stash.rows.values_mut() {
                     if row.transfer.client == client && row.state == RowState::Pending {
                         row.state = RowState::Dead;
+                        stash.given_up.insert(row.transfer.event_id.clone());
                         row.claim = None;
                         row.reason = Some(reason.clone());
                         count += 1;
@@ -442,5 +460,29 @@ impl Stash for MemoryStash {
     /// No scenario is long enough for a row to be old.
     fn purge(&self, _: Duration, _: usize) -> BoxFuture<'_, StoreResult<u64>> {
         Box::pin(async { Ok(0) })
+    }
+
+    fn dead_rows(&self, _: DeadRowQuery) -> BoxFuture<'_, StoreResult<Vec<DeadRow>>> {
+        panic!("no actor asks this")
+    }
+
+    fn dead_row<'a>(
+        &'a self,
+        _: &'a ClientId,
+        _: &'a EventId,
+    ) -> BoxFuture<'a, StoreResult<Option<DeadRow>>> {
+        panic!("no actor asks this")
+    }
+
+    fn dead_payload<'a>(
+        &'a self,
+        _: &'a ClientId,
+        _: &'a EventId,
+    ) -> BoxFuture<'a, StoreResult<Option<NewTransfer>>> {
+        panic!("no actor asks this")
+    }
+
+    fn delete_dead<'a>(&'a self, _: &'a ClientId, _: &'a EventId) -> BoxFuture<'a, StoreResult<bool>> {
+        panic!("no actor asks this")
     }
 }

@@ -10,6 +10,7 @@ mod memory;
 mod orders;
 mod paused;
 mod records;
+mod replays;
 mod replicas;
 mod resting;
 mod source;

@@ -12,7 +12,7 @@ use dispatcher::domain::change_event::{SourceNames, SourceRecord};
 use dispatcher::domain::config::{ClientConfig, ClientId, Status, read_value};
 use dispatcher::domain::decision::{Decision, DecisionKind, Subject};
 use dispatcher::domain::guard::WhenBlocked;
-use dispatcher::domain::transfer::SourcePosition;
+use dispatcher::domain::transfer::{NewTransfer, SourcePosition};
 use dispatcher::metrics::Metrics;
 use dispatcher::ports::client_configs::{ClientConfigs, ConfigHint, Put, StoredConfig};
 use dispatcher::ports::clock::SystemClock;
@@ -127,6 +127,10 @@ impl EventLog for Book {
 
     fn transfers(&self, _: &str, _: BatchLimits) -> BoxFuture<'_, StoreResult<Arc<dyn TransferConsumer>>> {
         panic!("the stage does not ask this")
+    }
+
+    fn append_transfers(&self, transfers: Vec<NewTransfer>) -> BoxFuture<'_, StoreResult<()>> {
+        panic!("the stage does not ask this: {transfers:?}")
     }
 
     fn keep_dead(&self, _: Vec<DeadLetter>) -> BoxFuture<'_, StoreResult<()>> {

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use dispatcher::domain::dead_row::{ByAge, DeadRow, DeadRowQuery, GivenUp};
 use dispatcher::domain::delivery::FailureClass;
 use dispatcher::domain::stash::{Claim, NewRow, RowFailure, StashCheck, StashWrite};
-use dispatcher::domain::transfer::Transfer;
+use dispatcher::domain::transfer::{Transfer, TransferKind};
 use dispatcher::ports::stash::{Ownership, Stash, StashBatch};
 
 use super::PostgresBackend;
@@ -23,17 +24,26 @@ fn random_write(random: &mut fastrand::Rng, client: &str) -> StashWrite {
     let class = random.choice([FailureClass::Endpoint, FailureClass::Config, FailureClass::Payload]).unwrap();
     let next_attempt_at_ms = random.i64(0..3);
     let failure = RowFailure { class, reason: "status_500".into(), status: Some(500), next_attempt_at_ms };
-    match random.u8(0..6) {
+    match random.u8(0..8) {
         0 => StashWrite::Delivered { transfer },
         5 => StashWrite::Coalesced { transfer },
         1 => StashWrite::Failed { event_id: transfer.event_id.clone(), failure },
         2 => StashWrite::Dead { event_id: transfer.event_id.clone(), failure },
+        3 => StashWrite::Replay { transfer: replay(&transfer, random) },
         _ => StashWrite::Insert(NewRow {
             transfer,
             failure: random.bool().then_some(failure),
             claim: random.bool().then_some(Claim(7)),
         }),
     }
+}
+
+fn replay(transfer: &Transfer, random: &mut fastrand::Rng) -> Arc<Transfer> {
+    let mut replay = transfer.clone();
+    replay.content.kind = random.choice([TransferKind::Replay, TransferKind::ForcedReplay]).unwrap();
+    // Each at a place of its own.
+    replay.sequence.offset = random.i64(EVENTS..1_000_000);
+    Arc::new(replay)
 }
 
 fn random_batches(random: &mut fastrand::Rng, owner: Ownership) -> Vec<StashBatch> {
@@ -63,9 +73,22 @@ async fn seen(stash: &dyn Stash) -> Vec<String> {
             "{:?} {:?} {:?}",
             of(|known, change| known.waiting.contains(&change.document_hash)),
             of(|known, change| known.dead.contains(&change.document_hash)),
-            of(|known, change| known.stashed.contains(&change.event_id)),
+            changes.iter().map(|change| known.stashed.get(&change.event_id)).collect::<Vec<_>>(),
         ));
         seen.push(format!("{:?}", stash.backlog(&id).await.unwrap()));
+        for kind in [GivenUp::Dead, GivenUp::Superseded] {
+            let order = ByAge::OldestFirst;
+            let client = Some(id.clone());
+            let query =
+                DeadRowQuery { client, kind, from_ms: 0, until_ms: i64::MAX, after: None, order, limit: 100 };
+            let rows = stash.dead_rows(query).await.unwrap();
+            // Each store has a clock of its own.
+            let timeless =
+                rows.into_iter().map(|row| DeadRow { first_failed_at_ms: 0, last_failed_at_ms: None, ..row });
+            let mut shown: Vec<_> = timeless.map(|row| format!("{row:?}")).collect();
+            shown.sort();
+            seen.extend(shown);
+        }
     }
     seen
 }
@@ -77,7 +100,7 @@ async fn batches_do_what_their_writes_do_one_by_one() {
     let mut owners = Vec::new();
     for stash in [&postgres, &embedded] {
         let owner = stash.take_ownership(1, 3).await.unwrap();
-        stash.committed(owner, EVENTS).await.unwrap();
+        stash.committed(owner, 1_000_000).await.unwrap();
         owners.push(owner);
     }
     assert_eq!(owners[0], owners[1]);

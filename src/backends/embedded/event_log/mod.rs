@@ -23,7 +23,7 @@ use self::transfers::SqliteTransferConsumer;
 use super::EmbeddedOptions;
 use super::database::Database;
 use crate::domain::change_event::SourceRecord;
-use crate::domain::transfer::{SourcePosition, Transfer};
+use crate::domain::transfer::{NewTransfer, SourcePosition, Transfer};
 use crate::ports::clock::Clock;
 use crate::ports::event_log::{
     BatchLimits, DeadLetter, EventLog, Lag, NewRecord, SourceConsumer, TransferConsumer,
@@ -64,6 +64,12 @@ impl Shared {
                 Ok(lag)
             })
             .await
+    }
+
+    /// Hands fresh transfers to who waits for them.
+    fn push_transfers(&self, transfers: Vec<Arc<Transfer>>) {
+        let placed = transfers.into_iter().map(|transfer| (transfer.sequence.partition as usize, transfer));
+        self.transfers.push(placed);
     }
 
     fn count_file_read(&self) {
@@ -191,6 +197,15 @@ impl EventLog for SqliteEventLog {
             let consumer = SqliteTransferConsumer::open(Arc::clone(&self.shared), group, limits).await?;
             Ok(Arc::new(consumer) as Arc<dyn TransferConsumer>)
         })
+    }
+
+    fn append_transfers(&self, transfers: Vec<NewTransfer>) -> BoxFuture<'_, StoreResult<()>> {
+        let (clock, shape, shared) =
+            (Arc::clone(&self.shared.clock), self.shared.shape, Arc::clone(&self.shared));
+        Box::pin(self.shared.database.write_then(
+            move |connection| store::append_transfers(connection, transfers, shape, clock.now_ms()),
+            move |transfers| shared.push_transfers(transfers),
+        ))
     }
 
     fn keep_dead(&self, letters: Vec<DeadLetter>) -> BoxFuture<'_, StoreResult<()>> {

@@ -149,13 +149,7 @@ impl SqliteSourceConsumer {
                     store::append_dead_letters(connection, &work.dead_letters)?;
                     store::append_transfers(connection, work.transfers, shape, clock.now_ms())
                 },
-                move |transfers| {
-                    shared.transfers.push(
-                        transfers
-                            .into_iter()
-                            .map(|transfer| (transfer.sequence.partition as usize, transfer)),
-                    );
-                },
+                move |transfers| shared.push_transfers(transfers),
             )
             .await?;
         if let Some(next) = next {

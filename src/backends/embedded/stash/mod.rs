@@ -1,6 +1,7 @@
 //! The stash. Rows, the committed offsets that allow to drain them, epochs and drain leases stand in one file with one
 //! writer: a check and the write that it allows are one transaction.
 
+mod dead_rows;
 mod ownership;
 mod reads;
 mod rows;
@@ -12,8 +13,9 @@ use std::time::Duration;
 use super::database::{Database, savepoint};
 use super::errors::JobError;
 use crate::domain::config::ClientId;
+use crate::domain::dead_row::{DeadRow, DeadRowQuery};
 use crate::domain::stash::{Backlog, Claim, StashCheck, StashRow};
-use crate::domain::transfer::{DocumentHash, EventId, Sequence};
+use crate::domain::transfer::{DocumentHash, EventId, NewTransfer, Sequence};
 use crate::ports::clock::Clock;
 use crate::ports::stash::{DrainLease, Ownership, Stash, StashBatch};
 use crate::ports::{BoxFuture, StoreError, StoreResult};
@@ -132,5 +134,36 @@ impl Stash for SqliteStash {
         let age_ms = i64::try_from(older_than.as_millis()).unwrap_or(i64::MAX);
         let before_ms = self.clock.now_ms().saturating_sub(age_ms);
         Box::pin(self.database.write(move |connection| writes::purge(connection, before_ms, limit)))
+    }
+
+    fn dead_rows(&self, query: DeadRowQuery) -> BoxFuture<'_, StoreResult<Vec<DeadRow>>> {
+        Box::pin(self.database.read(move |connection| dead_rows::list(connection, &query)))
+    }
+
+    fn dead_row<'a>(
+        &'a self,
+        client: &'a ClientId,
+        event: &'a EventId,
+    ) -> BoxFuture<'a, StoreResult<Option<DeadRow>>> {
+        let (client, event) = (client.clone(), event.clone());
+        Box::pin(self.database.read(move |connection| dead_rows::one(connection, &client, &event)))
+    }
+
+    fn dead_payload<'a>(
+        &'a self,
+        client: &'a ClientId,
+        event: &'a EventId,
+    ) -> BoxFuture<'a, StoreResult<Option<NewTransfer>>> {
+        let (client, event) = (client.clone(), event.clone());
+        Box::pin(self.database.read(move |connection| dead_rows::payload(connection, &client, &event)))
+    }
+
+    fn delete_dead<'a>(
+        &'a self,
+        client: &'a ClientId,
+        event: &'a EventId,
+    ) -> BoxFuture<'a, StoreResult<bool>> {
+        let (client, event) = (client.clone(), event.clone());
+        Box::pin(self.database.write(move |connection| dead_rows::delete(connection, &client, &event)))
     }
 }

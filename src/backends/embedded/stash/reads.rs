@@ -8,6 +8,7 @@ use diesel::sqlite::SqliteConnection;
 
 use super::super::errors::JobResult;
 use super::super::schema::{partitions, stash, stash_totals};
+use super::dead_rows;
 use super::rows::DrainRow;
 use crate::domain::config::ClientId;
 use crate::domain::stash::{Backlog, Claim, RowState, StashCheck, StashRow};
@@ -42,10 +43,8 @@ pub(super) fn check(
         }
     }
     for event in events {
-        let row =
-            stash::table.filter(stash::client.eq(client.as_str())).filter(stash::event_id.eq(event.as_str()));
-        if select(exists(row)).get_result::<bool>(connection)? {
-            known.stashed.insert(event.clone());
+        if let Some(row) = dead_rows::own(connection, client, event)? {
+            known.stashed.insert(event.clone(), row);
         }
     }
     Ok(known)

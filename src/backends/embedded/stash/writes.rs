@@ -6,8 +6,8 @@ use diesel::sqlite::SqliteConnection;
 
 use super::super::errors::{JobError, JobResult};
 use super::super::schema::stash;
-use super::ownership;
 use super::rows::NewStashRow;
+use super::{dead_rows, ownership};
 use crate::domain::config::ClientId;
 use crate::domain::stash::{NewRow, RowFailure, RowState, StashWrite};
 use crate::domain::transfer::{EventId, Transfer};
@@ -35,6 +35,7 @@ pub(super) fn apply(connection: &mut SqliteConnection, batch: &StashBatch, now_m
             StashWrite::Dead { event_id, failure } => {
                 failed(connection, &batch.client, event_id, failure, RowState::Dead, now_ms)?;
             }
+            StashWrite::Replay { transfer } => dead_rows::replay(connection, &batch.client, transfer)?,
         }
     }
     Ok(())
@@ -131,6 +132,7 @@ pub(super) fn bury(
         .set((
             stash::state.eq(RowState::Dead.as_str()),
             stash::claim.eq(None::<i64>),
+            stash::first_failed_at_ms.eq(coalesce(stash::first_failed_at_ms, now_ms).nullable()),
             stash::last_failed_at_ms.eq(now_ms),
             stash::last_reason.eq(reason),
         ))

@@ -57,7 +57,9 @@ fn can_be_stored(batch: &StashBatch) -> JobResult<()> {
     for write in &batch.writes {
         let transfer = match write {
             StashWrite::Insert(row) => &row.transfer,
-            StashWrite::Delivered { transfer } | StashWrite::Coalesced { transfer } => transfer,
+            StashWrite::Delivered { transfer }
+            | StashWrite::Coalesced { transfer }
+            | StashWrite::Replay { transfer } => transfer,
             StashWrite::Failed { .. } | StashWrite::Dead { .. } => continue,
         };
         key(transfer.event_id.as_str())?;

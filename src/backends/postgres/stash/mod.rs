@@ -3,6 +3,7 @@
 //! `WHERE epoch = ...` would pass on a snapshot that is older than the next owner.
 
 mod apply;
+mod dead_rows;
 mod ownership;
 mod reads;
 mod rows;
@@ -14,8 +15,9 @@ use std::time::Duration;
 
 use super::database::Database;
 use crate::domain::config::ClientId;
+use crate::domain::dead_row::{DeadRow, DeadRowQuery};
 use crate::domain::stash::{Backlog, Claim, StashCheck, StashRow};
-use crate::domain::transfer::{DocumentHash, EventId, Sequence};
+use crate::domain::transfer::{DocumentHash, EventId, NewTransfer, Sequence};
 use crate::ports::stash::{DrainLease, Ownership, Stash, StashBatch};
 use crate::ports::{BoxFuture, StoreResult};
 
@@ -138,5 +140,45 @@ impl Stash for PgStash {
 
     fn purge(&self, older_than: Duration, limit: usize) -> BoxFuture<'_, StoreResult<u64>> {
         Box::pin(self.database.run(move |connection| Box::pin(writes::purge(connection, older_than, limit))))
+    }
+
+    fn dead_rows(&self, query: DeadRowQuery) -> BoxFuture<'_, StoreResult<Vec<DeadRow>>> {
+        Box::pin(
+            self.database
+                .run(move |connection| Box::pin(async move { dead_rows::list(connection, &query).await })),
+        )
+    }
+
+    fn dead_row<'a>(
+        &'a self,
+        client: &'a ClientId,
+        event: &'a EventId,
+    ) -> BoxFuture<'a, StoreResult<Option<DeadRow>>> {
+        let (client, event) = (client.clone(), event.clone());
+        Box::pin(self.database.run(move |connection| {
+            Box::pin(async move { dead_rows::one(connection, &client, &event).await })
+        }))
+    }
+
+    fn dead_payload<'a>(
+        &'a self,
+        client: &'a ClientId,
+        event: &'a EventId,
+    ) -> BoxFuture<'a, StoreResult<Option<NewTransfer>>> {
+        let (client, event) = (client.clone(), event.clone());
+        Box::pin(self.database.run(move |connection| {
+            Box::pin(async move { dead_rows::payload(connection, &client, &event).await })
+        }))
+    }
+
+    fn delete_dead<'a>(
+        &'a self,
+        client: &'a ClientId,
+        event: &'a EventId,
+    ) -> BoxFuture<'a, StoreResult<bool>> {
+        let (client, event) = (client.clone(), event.clone());
+        Box::pin(self.database.run(move |connection| {
+            Box::pin(async move { dead_rows::delete(connection, &client, &event).await })
+        }))
     }
 }

@@ -1,7 +1,7 @@
 //! What is asked of the stash. Every question names its client, and the words of its index's condition as they stand
 //! there (`state = 'pending'`): the index is found by them.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use diesel::sql_types::{Array, BigInt, Binary, Nullable, Text};
 use diesel::{OptionalExtension as _, sql_query};
@@ -11,8 +11,10 @@ use super::super::errors::JobResult;
 use super::super::{client_id, key};
 use super::rows::DrainRow;
 use crate::domain::config::ClientId;
+use crate::domain::dead_row::OwnRow;
 use crate::domain::stash::{Backlog, Claim, StashCheck, StashRow};
 use crate::domain::transfer::{DocumentHash, EventId, Sequence};
+use crate::ports::{StoreError, StoreResult};
 
 #[derive(diesel::QueryableByName)]
 struct Known {
@@ -35,9 +37,13 @@ const CHECK: &str = "WITH client AS MATERIALIZED (SELECT FROM stash_totals WHERE
         SELECT FROM stash WHERE client = $1 AND document_hash = asked.key AND state = 'dead' LIMIT 1
     ) AS found WHERE EXISTS (SELECT FROM client)
     UNION ALL
-    SELECT 'stashed', asked.key FROM unnest($3) AS asked (key)
+    SELECT 'row ' || found.state || CASE WHEN found.newer_waits THEN ' newer' ELSE '' END, asked.key
+    FROM unnest($3) AS asked (key)
     CROSS JOIN LATERAL (
-        SELECT FROM stash WHERE client = $1 AND event_id = asked.key LIMIT 1
+        SELECT state, EXISTS (SELECT FROM stash AS newer
+            WHERE newer.client = $1 AND newer.document_hash = stash.document_hash AND newer.state = 'pending'
+            AND (newer.incarnation, newer.\"offset\") > (stash.incarnation, stash.\"offset\") LIMIT 1
+        ) AS newer_waits FROM stash WHERE client = $1 AND event_id = asked.key LIMIT 1
     ) AS found WHERE EXISTS (SELECT FROM client)";
 
 /// What is known of these documents and events.
@@ -56,16 +62,25 @@ pub(super) async fn check(
         .load(connection)
         .await?;
     let mut known = StashCheck::default();
-    let mut stashed = HashSet::new();
+    let mut stashed = HashMap::new();
     for row in rows {
         match (row.what.as_str(), <[u8; 16]>::try_from(&row.key[..])) {
             ("waiting", Ok(hash)) => _ = known.waiting.insert(DocumentHash(hash)),
             ("dead", Ok(hash)) => _ = known.dead.insert(DocumentHash(hash)),
-            _ => _ = stashed.insert(row.key),
+            (what, _) => _ = stashed.insert(row.key, own_row(what)?),
         }
     }
-    known.stashed = events.into_iter().filter(|event| stashed.contains(event.as_str().as_bytes())).collect();
+    known.stashed = events
+        .into_iter()
+        .filter_map(|event| stashed.get(event.as_str().as_bytes()).map(|row| (event, *row)))
+        .collect();
     Ok(known)
+}
+
+fn own_row(what: &str) -> StoreResult<OwnRow> {
+    let mut words = what.split(' ').skip(1);
+    let state = words.next().unwrap_or_default().parse().map_err(StoreError::Refused)?;
+    Ok(OwnRow { state, newer_waits: words.next().is_some() })
 }
 
 /// A clock that was set back behind the failure says nothing of the time of the next attempt, which may lie days ahead.

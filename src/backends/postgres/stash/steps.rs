@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::domain::config::ClientId;
 use crate::domain::stash::{NewRow, RowFailure, RowState, StashWrite};
-use crate::domain::transfer::{EventId, Transfer};
+use crate::domain::transfer::{DocumentHash, EventId, Transfer};
 use crate::ports::stash::StashBatch;
 
 /// A failed attempt at a row.
@@ -25,6 +25,8 @@ pub(super) enum Step<'a> {
     Coalesced(Vec<&'a Transfer>),
     /// No event twice: each failure counts.
     Failed(Vec<Attempt<'a>>, HashSet<(&'a ClientId, &'a EventId)>),
+    /// No document twice: each looks at what the one before left.
+    Replay(Vec<&'a Transfer>, HashSet<(&'a ClientId, DocumentHash)>),
 }
 
 impl<'a> Step<'a> {
@@ -45,6 +47,12 @@ impl<'a> Step<'a> {
                 let state = if dead { RowState::Dead } else { RowState::Pending };
                 attempts.push(Attempt { client, event: event_id, failure, state });
             }
+            (Self::Replay(replays, documents), StashWrite::Replay { transfer }) => {
+                if !documents.insert((client, transfer.document_hash)) {
+                    return false;
+                }
+                replays.push(transfer);
+            }
             _ => return false,
         }
         true
@@ -56,6 +64,7 @@ impl<'a> Step<'a> {
             StashWrite::Delivered { .. } => Self::Delivered(Vec::new()),
             StashWrite::Coalesced { .. } => Self::Coalesced(Vec::new()),
             StashWrite::Failed { .. } | StashWrite::Dead { .. } => Self::Failed(Vec::new(), HashSet::new()),
+            StashWrite::Replay { .. } => Self::Replay(Vec::new(), HashSet::new()),
         }
     }
 }
@@ -106,7 +115,7 @@ mod tests {
         Arc::new(Transfer { sequence: Sequence { incarnation: 1, partition: 0, offset }, content })
     }
 
-    /// `i`nsert, `d`elivered, `c`oalesced, `f`ailed, `x` dead, each with its offset.
+    /// `i`nsert, `d`elivered, `c`oalesced, `f`ailed, `x` dead, `r`eplay, each with its offset.
     fn batch(client: &str, writes: &str) -> StashBatch {
         let failure = || RowFailure {
             class: FailureClass::Payload,
@@ -122,6 +131,7 @@ mod tests {
                 "d" => StashWrite::Delivered { transfer },
                 "c" => StashWrite::Coalesced { transfer },
                 "f" => StashWrite::Failed { event_id, failure: failure() },
+                "r" => StashWrite::Replay { transfer },
                 _ => StashWrite::Dead { event_id, failure: failure() },
             }
         };
@@ -141,6 +151,7 @@ mod tests {
                 Step::Delivered(transfers) => format!("d{}", transfers.len()),
                 Step::Coalesced(transfers) => format!("c{}", transfers.len()),
                 Step::Failed(attempts, _) => format!("f{}", attempts.len()),
+                Step::Replay(replays, _) => format!("r{}", replays.len()),
             })
             .collect()
     }
@@ -158,6 +169,11 @@ mod tests {
     fn the_order_of_a_client_stays() {
         assert_eq!(shape(&[batch("a", "i1 d1 i2"), batch("a", "f2")]), ["i1", "d1", "i1", "f1"]);
         assert_eq!(shape(&[batch("a", "i1 i2 c2 d2"), batch("b", "c2 d2")]), ["i2", "c2", "d2"]);
+    }
+
+    #[test]
+    fn two_replays_of_one_document_are_two_steps() {
+        assert_eq!(shape(&[batch("a", "r1 r2"), batch("b", "r1")]), ["r2", "r1"]);
     }
 
     #[test]

@@ -8,8 +8,8 @@ use diesel_async::{AsyncPgConnection, RunQueryDsl as _};
 
 use super::super::errors::JobResult;
 use super::super::key;
-use super::ownership;
 use super::steps::{Attempt, Step};
+use super::{dead_rows, ownership};
 use crate::domain::config::ClientId;
 use crate::domain::stash::{NewRow, RowFailure};
 use crate::domain::transfer::Transfer;
@@ -43,6 +43,7 @@ pub(super) async fn run(connection: &mut AsyncPgConnection, step: &Step<'_>) -> 
         Step::Delivered(transfers) => delivered(connection, transfers).await,
         Step::Coalesced(transfers) => coalesced(connection, transfers).await,
         Step::Failed(attempts, _) => failed(connection, attempts).await,
+        Step::Replay(replays, _) => dead_rows::replay(connection, replays).await,
     }
 }
 
@@ -206,7 +207,9 @@ pub(super) async fn bury(
     const BURY: &str = concat!(
         "UPDATE stash SET state = 'dead', claim = NULL, last_reason = $2, last_failed_at_ms = ",
         now_ms!(),
-        " WHERE ctid = ANY(ARRAY(
+        ", first_failed_at_ms = coalesce(first_failed_at_ms, ",
+        now_ms!(),
+        ") WHERE ctid = ANY(ARRAY(
             SELECT ctid FROM stash WHERE client = $1 AND state = 'pending'
             ORDER BY incarnation, partition, \"offset\" LIMIT $3 FOR UPDATE
         ))"

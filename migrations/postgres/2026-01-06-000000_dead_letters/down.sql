@@ -1,0 +1,2 @@
+DROP INDEX stash_given_up;
+DROP INDEX stash_given_up_of_all;
