@@ -15,3 +15,4 @@ mod replicas;
 mod resting;
 mod source;
 mod stash;
+mod switched_off;
