@@ -1,6 +1,7 @@
 //! Puts the service together, and takes it down in order.
 
 mod actor_tree;
+mod dashboard;
 mod gauges;
 mod own_runtime;
 mod records;
@@ -26,6 +27,7 @@ pub use self::signals::Signals;
 use self::stores::Stores;
 use self::workers::Workers;
 use crate::actors::config_cache::{Refresh, Reload, ReloadDecisions};
+use crate::actors::dashboard::Dashboard;
 use crate::actors::delivery_fleet::{DELIVERY_KIND, DeliveryFleetActor, RecentOf};
 use crate::actors::owners::Owners;
 use crate::backends::http::HttpSenders;
@@ -64,6 +66,7 @@ pub struct Service {
     web: ServerHandle,
     pipeline: Arbiters,
     delivery: Arc<Arbiters>,
+    dashboard: Arbiters,
 }
 
 impl Service {
@@ -162,10 +165,20 @@ impl Service {
             clock: clock.clone(),
             metrics: metrics.clone(),
         };
+        let dashboard_thread = Arbiters::start("dashboard", NonZeroUsize::MIN)?;
+        let dashboard = dashboard::start(dashboard::Parts {
+            settings: &settings,
+            stores: &stores,
+            tree: &tree,
+            queues: queues.iter().cloned().collect(),
+            kit: &kit,
+            arbiter: dashboard_thread.pick(0),
+            clock: clock.clone(),
+        });
         let state = WebState {
             queues: queues.iter().cloned().collect(),
             before_scrape: gauges.before_scrape(),
-            ..web_state(&settings, &stores, &kit, clock, &metrics, &tree, readiness.clone())
+            ..web_state(&settings, &stores, &kit, clock, &metrics, &tree, (readiness.clone(), dashboard))
         };
         answers_meanwhile.stop(false).await;
         let server = web::start(state, listener)?;
@@ -188,6 +201,7 @@ impl Service {
             web,
             pipeline,
             delivery,
+            dashboard: dashboard_thread,
         })
     }
 
@@ -219,6 +233,7 @@ impl Service {
                 cell.stop();
             }
         }
+        self.dashboard.stop_and_join(STOP_STEP).await;
         self.pipeline.stop_and_join(STOP_STEP).await;
         if let Some(delivery) = Arc::into_inner(self.delivery) {
             delivery.stop_and_join(STOP_STEP).await;
@@ -333,7 +348,7 @@ fn web_state(
     clock: Arc<dyn Clock>,
     metrics: &Metrics,
     tree: &ActorTree,
-    readiness: Arc<Readiness>,
+    (readiness, dashboard): (Arc<Readiness>, Dashboard),
 ) -> WebState {
     let fleet = tree.fleet.clone();
     let (registry, deliveries) = (kit.registry().clone(), kit.registry().clone());
@@ -385,6 +400,7 @@ fn web_state(
         operational_events: stores.operational_events.clone(),
         attempts: stores.attempts.clone(),
         recent_deliveries: recent_deliveries(fleet),
+        dashboard,
         stores: stores.probes.clone(),
         readiness,
     }

@@ -9,15 +9,18 @@
 //! StashActor                  batched stash writes
 //! RecorderActor               operational events and attempts, written beside the flow
 //! ForwarderActor              operational events to the topic and the operator's webhook
+//! DashboardActor              a snapshot of everything each second, for those who watch
 //! ```
 
 pub mod attempts;
 pub mod config_cache;
+pub mod dashboard;
 pub mod delivery;
 pub mod delivery_fleet;
 pub mod disabler;
 pub mod inbox;
 pub mod ingest;
+pub mod meters;
 pub mod operational_events;
 pub mod owners;
 pub mod promoter;

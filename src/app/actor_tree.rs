@@ -15,6 +15,7 @@ use crate::actors::delivery_fleet::{DeliveryFleetActor, Introduce, QuiesceAll};
 use crate::actors::ingest::source::SourceStage;
 use crate::actors::ingest::transfer::TransferStage;
 use crate::actors::ingest::{KafkaIngestActor, LagProbe, Stage};
+use crate::actors::meters::Meters;
 use crate::actors::stash::StashActor;
 use crate::actors::windows::Windows;
 use crate::domain::change_event::SourceNames;
@@ -55,6 +56,7 @@ pub(super) struct ActorTree {
     pub(super) source_lag: LagProbe,
     pub(super) transfer_lag: LagProbe,
     pub(super) fleet: Addr<DeliveryFleetActor>,
+    pub(super) meters: Meters,
     /// What the roles of this process leave out.
     source: Option<Running>,
     transfer: Option<Running>,
@@ -73,6 +75,7 @@ impl ActorTree {
         });
         let (table_writer, table) = config_table();
         let windows = Windows::new(settings.delivery.total_bytes, metrics.clone());
+        let meters = Meters::default();
         let services = Arc::new(DeliveryServices {
             configs: table.clone(),
             log: stores.log.clone(),
@@ -91,6 +94,7 @@ impl ActorTree {
             events: recorders.events.clone(),
             attempts: recorders.attempts.clone(),
             metrics: metrics.clone(),
+            meters: meters.clone(),
         });
         let (fleet_kit, fleet_arbiters, configs) = (kit.clone(), delivery.clone(), stores.configs.clone());
         let fleet = supervise(kit, &arbiter, "fleet", "", move |cell| {
@@ -161,6 +165,7 @@ impl ActorTree {
             source_lag,
             transfer_lag,
             fleet: fleet.addr,
+            meters,
             source,
             transfer,
             stop_reading,

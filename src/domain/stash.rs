@@ -189,3 +189,42 @@ pub struct Backlog {
     /// The earliest time, of those that are set, before which a pending row is not attempted, milliseconds since 1970.
     pub next_attempt_at_ms: Option<i64>,
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::domain::config::ClientId;
+    use crate::domain::transfer::{EventId, NewTransfer, Sequence, SourcePosition, TransferKind};
+
+    #[test]
+    fn a_replay_never_makes_a_row() {
+        use TransferKind::{ForcedReplay, Live, Replay, Resync};
+        for (kind, makes_a_row) in [(Live, true), (Resync, true), (Replay, false), (ForcedReplay, false)] {
+            let content = NewTransfer {
+                client: ClientId::new("a"),
+                document: "d".into(),
+                document_hash: DocumentHash([1; 16]),
+                event_id: EventId::from_stored("evt_a"),
+                kind,
+                source: SourcePosition { topic: "t".into(), partition: 0, offset: 0 },
+                traceparent: None,
+                ts_ms: 0,
+                body: Bytes::new(),
+            };
+            let sequence = Sequence { incarnation: 1, partition: 0, offset: 0 };
+            let write = StashWrite::of_unsent(Arc::new(Transfer { sequence, content }));
+            assert_eq!(matches!(write, StashWrite::Insert(_)), makes_a_row, "{kind:?}");
+            assert_eq!(matches!(write, StashWrite::Replay { .. }), !makes_a_row, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn a_state_reads_what_it_writes() {
+        for state in [RowState::Pending, RowState::Dead, RowState::Superseded] {
+            assert_eq!(state.as_str().parse(), Ok(state));
+        }
+        assert!("gone".parse::<RowState>().is_err());
+    }
+}

@@ -48,7 +48,7 @@ impl Registry {
     }
 
     /// Takes the place of an older actor of the same kind and id.
-    pub(super) fn insert(&self, cell: Cell) {
+    pub(crate) fn insert(&self, cell: Cell) {
         lock(&self.0).entry(cell.kind()).or_default().cells.insert(cell.id().into(), cell);
     }
 

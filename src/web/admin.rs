@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 use url::{Host, Url};
 
 use super::Shared;
+use super::dashboard::session;
 use super::problem::Problem;
 use crate::domain::config::Secret;
 
@@ -19,25 +20,45 @@ pub(super) async fn guard(
     request: ServiceRequest,
     next: Next<BoxBody>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
+    let shared = request.app_data::<web::Data<Shared>>();
+    let token = shared.and_then(|shared| shared.service.admin_token.as_ref());
+    let now_ms = shared.map_or(i64::MAX, |shared| shared.service.clock.now_ms());
+    match admit(token, &caller(&request), now_ms) {
+        Ok(()) => next.call(request).await,
+        // An answer, not an error: it gets the headers of all answers, and is counted.
+        Err(problem) => Ok(request.into_response(problem.error_response())),
+    }
+}
+
+/// The middleware before the page: with a token everybody may see the form that asks for it.
+pub(super) async fn guard_page(
+    request: ServiceRequest,
+    next: Next<BoxBody>,
+) -> Result<ServiceResponse<BoxBody>, Error> {
+    let shared = request.app_data::<web::Data<Shared>>();
+    let has_token = shared.is_some_and(|shared| shared.service.admin_token.is_some());
+    match if has_token { Ok(()) } else { admit_local(&caller(&request)) } {
+        Ok(()) => next.call(request).await,
+        Err(problem) => Ok(request.into_response(problem.error_response())),
+    }
+}
+
+fn caller(request: &ServiceRequest) -> Caller<'_> {
     let header = |name: header::HeaderName| {
         // A header that came twice is as good as a wrong one.
         let mut values = request.headers().get_all(name);
         let first = values.next().map(|value| value.to_str().unwrap_or("?"));
         if values.next().is_some() { Some("?") } else { first }
     };
-    let caller = Caller {
+    Caller {
         peer: request.peer_addr().map(|address| address.ip()),
         authorization: header(header::AUTHORIZATION),
+        session: session::of(header(header::COOKIE)),
+        acts: !request.method().is_safe(),
+        has_action_header: request.headers().contains_key(session::ACTION_HEADER),
         host: request.uri().authority().map(|authority| authority.as_str()).or(header(header::HOST)),
         origin: header(header::ORIGIN),
         is_forwarded: FORWARDED.iter().any(|name| request.headers().contains_key(*name)),
-    };
-    let token =
-        request.app_data::<web::Data<Shared>>().and_then(|shared| shared.service.admin_token.as_ref());
-    match admit(token, &caller) {
-        Ok(()) => next.call(request).await,
-        // An answer, not an error: it gets the headers of all answers, and is counted.
-        Err(problem) => Ok(request.into_response(problem.error_response())),
     }
 }
 
@@ -45,6 +66,12 @@ pub(super) async fn guard(
 struct Caller<'a> {
     peer: Option<IpAddr>,
     authorization: Option<&'a str>,
+    /// The cookie of a browser in which somebody logged in.
+    session: Option<&'a str>,
+    /// It may change something.
+    acts: bool,
+    /// It carries the header that only our own page adds.
+    has_action_header: bool,
     host: Option<&'a str>,
     origin: Option<&'a str>,
     is_forwarded: bool,
@@ -53,7 +80,7 @@ struct Caller<'a> {
 /// What proxies add.
 const FORWARDED: [&str; 4] = ["forwarded", "via", "x-forwarded-for", "x-real-ip"];
 
-fn admit(token: Option<&Secret>, caller: &Caller<'_>) -> Result<(), Problem> {
+fn admit(token: Option<&Secret>, caller: &Caller<'_>, now_ms: i64) -> Result<(), Problem> {
     let Some(token) = token else { return admit_local(caller) };
     let given = caller.authorization.and_then(|text| {
         let (scheme, given) = text.split_once(' ')?;
@@ -62,12 +89,20 @@ fn admit(token: Option<&Secret>, caller: &Caller<'_>) -> Result<(), Problem> {
     if given.is_some_and(|given| is_equal(given, token.expose())) {
         return Ok(());
     }
+    let is_signed_in = caller.session.is_some_and(|session| session::is_valid(token, session, now_ms));
+    if is_signed_in && caller.authorization.is_none() {
+        if caller.acts && !caller.has_action_header {
+            let detail = format!("what acts with a session needs the header {}", session::ACTION_HEADER);
+            return Err(Problem::new(StatusCode::FORBIDDEN, detail));
+        }
+        return Ok(());
+    }
     Err(Problem::new(StatusCode::UNAUTHORIZED, "the admin token is missing or wrong")
         .header(header::WWW_AUTHENTICATE, "Bearer"))
 }
 
 /// Compares digests, byte by byte to the end: neither the content nor the length of the token shows in the time.
-fn is_equal(given: &str, token: &str) -> bool {
+pub(super) fn is_equal(given: &str, token: &str) -> bool {
     let (given, token) = (Sha256::digest(given), Sha256::digest(token));
     given.iter().zip(token.iter()).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
 }
@@ -119,8 +154,17 @@ mod tests {
 
     fn verdict(token: Option<&str>, peer: &str, headers: [Option<&str>; 3]) -> u16 {
         let [authorization, host, origin] = headers;
-        let caller = Caller { peer: peer.parse().ok(), authorization, host, origin, is_forwarded: false };
-        match admit(token.map(Secret::new).as_ref(), &caller) {
+        let caller = Caller {
+            peer: peer.parse().ok(),
+            authorization,
+            session: None,
+            acts: true,
+            has_action_header: false,
+            host,
+            origin,
+            is_forwarded: false,
+        };
+        match admit(token.map(Secret::new).as_ref(), &caller, 0) {
             Ok(()) => 200,
             Err(problem) => problem.status_code().as_u16(),
         }

@@ -12,6 +12,9 @@
 //! | `GET /v1/dead-letters`, `GET`, `DELETE /v1/dead-letters/{client}/{event}` | payloads that were given up | admin |
 //! | `POST /v1/dead-letters/{client}/{event}/replay`, `POST /v1/clients/{id}/dead-letters/replay` | sends them again | admin |
 //! | `GET /v1/dead-letters/source`, `POST /v1/dead-letters/source/{id}/redrive` | source records that could not be read | admin |
+//! | `GET /v1/dashboard`, `/v1/dashboard/{client}`, `/v1/actors` | the last snapshot: sums, clients, actors | admin |
+//! | `GET /v1/stream` | the same as it changes, as server-sent events | admin |
+//! | `GET /dashboard`, `/bullmq` | the page; it holds no data | anybody; without a token this machine |
 //! | `GET /status` | every actor and store; 503 when one is down | anybody |
 //! | `GET /livez`, `GET /readyz` | the probes | anybody |
 //! | `GET /metrics` | Prometheus | anybody |
@@ -24,6 +27,7 @@ mod attempts;
 mod blocked_owners;
 mod body;
 mod clients;
+mod dashboard;
 mod dead_letters;
 mod decisions;
 mod events;
@@ -52,6 +56,9 @@ use actix_web::{App, HttpServer, Resource, Route, web};
 use actix_web_prom::PrometheusMetricsBuilder;
 use tokio::sync::{Mutex, Semaphore};
 
+use self::dashboard::stream::Streams;
+use self::dashboard::{assets, session, stream};
+use crate::actors::dashboard::Dashboard;
 use crate::domain::attempt::Attempt;
 use crate::domain::change_event::SourceNames;
 use crate::domain::config::{ClientId, Secret};
@@ -140,6 +147,8 @@ pub struct WebState {
     pub attempts: Arc<dyn Attempts>,
     /// The last ordinary deliveries of a client that is served here, the newest first.
     pub recent_deliveries: Ask<ClientId, Vec<Attempt>>,
+    /// What the dashboard shows.
+    pub dashboard: Dashboard,
     /// Every store.
     pub stores: Vec<StoreProbe>,
     /// How far the start or the stop has come.
@@ -156,6 +165,10 @@ struct Shared {
     config_writes: Mutex<()>,
     /// One prober at a time: `/status` and `/metrics` need no token, and must not be a lever on the stores.
     probing: Mutex<()>,
+    /// One log-in at a time.
+    log_ins: Mutex<()>,
+    /// Those who watch.
+    streams: Streams,
 }
 
 /// Serves on `listener` until the server is stopped by its handle. Signals are the caller's.
@@ -174,6 +187,8 @@ pub fn start(state: WebState, listener: TcpListener) -> io::Result<Server> {
         intake: Semaphore::new(INTAKE_KIB),
         config_writes: Mutex::new(()),
         probing: Mutex::new(()),
+        log_ins: Mutex::new(()),
+        streams: Streams::default(),
     });
     let serves_api = shared.service.serves_api;
     let server = HttpServer::new(move || {
@@ -224,6 +239,10 @@ fn api(app: &mut web::ServiceConfig) {
         .service(only(web::resource("/clients/{id}/retry").post(actions::retry), "POST"))
         .service(only(web::resource("/clients/{id}/attempts").get(attempts::list), "GET"))
         .service(only(web::resource("/operational-events").get(operational_events::list), "GET"))
+        .service(only(web::resource("/dashboard").get(dashboard::overview), "GET"))
+        .service(only(web::resource("/dashboard/{client}").get(dashboard::client), "GET"))
+        .service(only(web::resource("/actors").get(dashboard::actors), "GET"))
+        .service(only(web::resource("/stream").get(stream::watch), "GET"))
         .service(only(web::resource("/blocked-owners").get(blocked_owners::list), "GET"))
         .service(only(
             web::resource("/blocked-owners/{owner}").put(blocked_owners::put).delete(blocked_owners::delete),
@@ -232,7 +251,17 @@ fn api(app: &mut web::ServiceConfig) {
         .configure(dead_letter_routes)
         .configure(queue_routes)
         .default_service(web::to(async || problem::not_found("there is nothing at this path")));
-    app.service(api);
+    app.service(api).configure(page);
+}
+
+fn page(app: &mut web::ServiceConfig) {
+    let session = web::resource("/session").get(session::get).put(session::put).delete(session::delete);
+    let page = web::scope("/dashboard")
+        .wrap(from_fn(admin::guard_page))
+        .service(only(web::resource("").get(assets::index), "GET"))
+        .service(only(session, "GET, PUT, DELETE"))
+        .service(only(web::resource("/{file}").get(assets::file), "GET"));
+    app.service(page).service(only(web::resource("/bullmq").get(assets::bullmq), "GET"));
 }
 
 fn dead_letter_routes(api: &mut web::ServiceConfig) {

@@ -5,13 +5,14 @@ mod admin;
 mod attempts;
 mod blocked_owners;
 mod clients;
+mod dashboard;
 mod dead_letters;
-mod source_letters;
 mod events;
 mod fake_queue;
 mod fakes;
 mod operational_events;
 mod queues;
+mod source_letters;
 mod status;
 
 use std::collections::HashMap;
@@ -23,15 +24,18 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::ready;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use self::fake_queue::FakeQueue;
 use self::fakes::{
     FakeAttempts, FakeConfigs, FakeDecisions, FakeEvents, FakeLog, FakeStash, FakeStates, FixedClock,
 };
 use super::*;
+use crate::actors::dashboard::Snapshot;
 use crate::domain::decision::DecisionKind;
 use crate::domain::guard::DecisionList;
 use crate::ports::event_log::NewRecord;
+use crate::runtime::Registry;
 use crate::workers::QueuePauses;
 use crate::workers::queues::Queue;
 
@@ -58,6 +62,9 @@ struct World {
     store_is_up: Arc<AtomicBool>,
     actor_state: Arc<std::sync::Mutex<&'static str>>,
     delivery: Arc<std::sync::Mutex<HashMap<ClientId, Value>>>,
+    registry: Registry,
+    snapshots: tokio::sync::watch::Sender<Arc<Snapshot>>,
+    stopping: CancellationToken,
     server: actix_web::dev::ServerHandle,
 }
 
@@ -94,6 +101,8 @@ impl World {
         readiness.configs_are_loaded();
         readiness.is_started();
         let probe = store_is_up.clone();
+        let (registry, stopping) = (Registry::default(), CancellationToken::new());
+        let (snapshots, dashboard) = Dashboard::new(registry.clone(), stopping.clone());
         let state = WebState {
             mode: "embedded",
             roles: vec!["ingest", "web"],
@@ -158,6 +167,7 @@ impl World {
                 let attempts = attempts.clone();
                 Arc::new(move |client| ready(attempts.recent(&client)).boxed())
             },
+            dashboard,
             stores: vec![StoreProbe {
                 name: "sqlite".into(),
                 check: Arc::new(move |()| {
@@ -190,6 +200,9 @@ impl World {
             store_is_up,
             actor_state,
             delivery,
+            registry,
+            snapshots,
+            stopping,
             server,
         }
     }

@@ -169,8 +169,11 @@ fn replays(ledger: &Ledger, book: &Book, stash: &StashData) -> Vec<String> {
         ledger.get(&request.event).is_some_and(|routed| routed.forced.contains(&request.offset))
     };
     let mut wrong = Vec::new();
-    for replay in book.requests.iter().filter(|request| request.replayed && !forced(request)) {
-        let newer = book.requests.iter().find(|other| {
+    for (index, replay) in book.requests.iter().enumerate() {
+        if !replay.replayed || forced(replay) {
+            continue;
+        }
+        let newer = book.requests[..index].iter().find(|other| {
             other.acknowledged
                 && other.ended_ms.is_some_and(|ended| ended <= replay.started_ms)
                 && (&other.client, &other.document) == (&replay.client, &replay.document)

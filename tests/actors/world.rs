@@ -11,6 +11,7 @@ use dispatcher::actors::delivery::{DeliveryLimits, DeliveryServices, StashQuota}
 use dispatcher::actors::delivery_fleet::{DELIVERY_KIND, DeliveryFleetActor, Introduce, QuiesceAll};
 use dispatcher::actors::ingest::transfer::TransferStage;
 use dispatcher::actors::ingest::{KafkaIngestActor, LagProbe, Stage};
+use dispatcher::actors::meters::Meters;
 use dispatcher::actors::stash::StashActor;
 use dispatcher::actors::windows::Windows;
 use dispatcher::domain::attempt::Attempt;
@@ -409,6 +410,7 @@ impl<'a> Life<'a> {
             senders: ports.senders,
             clock: ports.clock.clone(),
             limits: world.choices.limits.clone(),
+            meters: Meters::default(),
             events: events.clone(),
             attempts: world.attempts.start(&kit, &arbiters, ports.clock.clone(), &metrics),
             metrics: metrics.clone(),

@@ -63,6 +63,11 @@ impl ConfigSnapshot {
         configs.filter(|config| self.decided.judge(config).is_served()).count()
     }
 
+    /// The configs of all clients, deleted ones too.
+    pub(in crate::actors) fn configs(&self) -> impl Iterator<Item = &Arc<ClientConfig>> {
+        self.table.values().filter_map(|entry| entry.config.as_ref())
+    }
+
     /// How many clients have a config.
     pub(super) fn clients(&self) -> usize {
         self.table.values().filter(|entry| entry.config.is_some()).count()
@@ -120,7 +125,7 @@ impl ConfigTableWriter {
     }
 
     /// Puts what was read of these clients into the table. `asked`: `None`: all were read. Returns those that are others now.
-    pub(super) fn put(
+    pub(in crate::actors) fn put(
         &self,
         asked: Option<&[ClientId]>,
         read: Vec<StoredConfig>,
@@ -157,7 +162,7 @@ impl ConfigTableWriter {
     }
 
     /// From now on this is decided. Returns the clients for which that is something else.
-    pub(super) fn decide(&self, decided: Decided) -> Vec<ClientId> {
+    pub(in crate::actors) fn decide(&self, decided: Decided) -> Vec<ClientId> {
         let mut changed = Vec::new();
         self.0.send_if_modified(|snapshot| {
             if snapshot.decided == decided {

@@ -38,6 +38,7 @@ impl WebhookDeliveryActor {
 
     fn loaded(&mut self, ctx: &mut Context<Self>) {
         self.life.loaded = true;
+        self.meter.state_is(&self.life.state);
         let rows = if self.life.rows.pending { ClientEvent::RowsWaiting } else { ClientEvent::RowsGone };
         self.happened(rows);
         self.pump(ctx);
@@ -153,6 +154,9 @@ impl WebhookDeliveryActor {
             self.life.state_unsaved = true;
             self.inbox.note_state(next.clone());
         }
+        if !looks_alike(&next, &self.life.state) {
+            self.meter.state_is(&next);
+        }
         self.life.state = next;
         if live && !self.sends_live() {
             self.stash_waiting();
@@ -221,4 +225,21 @@ impl WebhookDeliveryActor {
             }
         }));
     }
+}
+
+/// Whether two states differ in nothing but the time of the last request: each request would make another state to show.
+fn looks_alike(one: &ClientState, other: &ClientState) -> bool {
+    let ClientState { phase, since_ms, reason, next_attempt_at_ms, failing_since_ms, last_failure, .. } = one;
+    let ClientState { hold_until_ms, rows_waiting, overflows, dropped, paused_by, disabled_by, .. } = one;
+    (phase, since_ms, next_attempt_at_ms, failing_since_ms, hold_until_ms)
+        == (
+            &other.phase,
+            &other.since_ms,
+            &other.next_attempt_at_ms,
+            &other.failing_since_ms,
+            &other.hold_until_ms,
+        )
+        && (rows_waiting, overflows, dropped) == (&other.rows_waiting, &other.overflows, &other.dropped)
+        && (reason, last_failure, paused_by, disabled_by)
+            == (&other.reason, &other.last_failure, &other.paused_by, &other.disabled_by)
 }

@@ -30,6 +30,10 @@ const LEASE: Duration = Duration::from_secs(90);
 /// A lease that ends sooner is renewed before rows are read under it.
 const LEASE_LEFT: Duration = Duration::from_secs(75);
 
+/// Rows of which the outcome is not durable, at most: they are sent faster than they are deleted, and each is held in memory, and sent
+/// again after a crash.
+const UNDECIDED: usize = 512;
+
 /// The pause between passes when nothing says that there is more: kicks only make it sooner.
 const RECHECK: Duration = Duration::from_secs(1);
 
@@ -248,6 +252,9 @@ impl WebhookDeliveryActor {
         let Target::Webhook(settings) = &self.life.target else { return false };
         if self.no_rows_in_hand() || self.life.state.is_probing() || self.life.drain.starved {
             return self.no_rows_in_hand();
+        }
+        if self.life.writes.undecided() >= UNDECIDED {
+            return false;
         }
         let waiting = self.life.lanes.rows();
         let on_the_wire: usize = self.life.in_flight.values().map(InFlight::row_bytes).sum();

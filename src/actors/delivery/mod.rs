@@ -51,6 +51,7 @@ use super::attempts::AttemptRecorder;
 use super::config_cache::ConfigTable;
 use super::delivery_fleet::{DeliveryFleetActor, Retire};
 use super::inbox::{Inbox, Rows};
+use super::meters::{ClientMeter, Meters};
 use super::operational_events::EventRecorder;
 use super::stash::StashActor;
 use super::windows::Windows;
@@ -120,6 +121,8 @@ pub struct DeliveryServices {
     pub attempts: AttemptRecorder,
     /// Counters.
     pub metrics: Metrics,
+    /// Counters of each client, for the dashboard.
+    pub meters: Meters,
 }
 
 /// Sends the changes of one client.
@@ -127,6 +130,7 @@ pub struct WebhookDeliveryActor {
     cell: Cell,
     services: Arc<DeliveryServices>,
     inbox: Arc<Inbox>,
+    meter: Arc<ClientMeter>,
     fleet: Addr<DeliveryFleetActor>,
     /// Outlives a restart.
     recent: Recent,
@@ -260,7 +264,8 @@ impl WebhookDeliveryActor {
         fleet: Addr<DeliveryFleetActor>,
     ) -> Self {
         let life = Life::new(services.clock.now_ms());
-        Self { cell, services, inbox, fleet, recent: Recent::default(), life }
+        let meter = services.meters.of(inbox.client());
+        Self { cell, services, inbox, meter, fleet, recent: Recent::default(), life }
     }
 
     /// By which right everything here is done.
@@ -340,15 +345,17 @@ impl WebhookDeliveryActor {
 
     fn publish(&mut self) {
         const EVERY: Duration = Duration::from_millis(500);
+        let queued = self.life.lanes.live().records + self.life.lanes.rows().records;
+        self.meter.holds(self.life.in_flight.len(), queued);
         if self.life.published.is_some_and(|at| at.elapsed() < EVERY) {
             return;
         }
         self.life.published = Some(Instant::now());
-        let Life { state, lanes, in_flight, rows, .. } = &self.life;
+        let Life { state, in_flight, rows, .. } = &self.life;
         self.cell.publish(serde_json::json!({
             "state": state,
             "in_flight": in_flight.len(),
-            "queued": lanes.live().records + lanes.rows().records,
+            "queued": queued,
             "rows_waiting": rows.pending,
         }));
     }

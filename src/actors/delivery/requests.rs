@@ -190,10 +190,13 @@ impl WebhookDeliveryActor {
                 metrics.deliveries.with_label_values(&["delivered", ""]).inc();
                 let age_ms = (now_ms - entry.transfer.ts_ms).max(0);
                 metrics.delivery_seconds.observe(age_ms as f64 / 1000.0);
+                let age = Duration::from_millis(age_ms.unsigned_abs());
+                self.services.meters.delivered(&self.meter, answered.took, age, now_ms);
                 self.delivered(entry, insured);
             }
             Outcome::Gone => {
                 metrics.deliveries.with_label_values(&["gone", "status_410"]).inc();
+                self.meter.failed("status_410", now_ms);
                 // The one that was asked: the config may name another by now.
                 let webhook = answered.settings.webhook.clone();
                 self.fleet.do_send(Gone { client: self.client().clone(), webhook });
@@ -207,6 +210,7 @@ impl WebhookDeliveryActor {
             }
             Outcome::Failed(failure) => {
                 metrics.deliveries.with_label_values(&["failed", &failure.reason]).inc();
+                self.meter.failed(&failure.reason, now_ms);
                 self.failed(entry, insured, failure);
             }
         }

@@ -82,6 +82,7 @@ async fn show(
         api.put(&format!("/v1/clients/{client}"), &json!({ "status": "ACTIVE", "value": value })).await?;
     }
     output::note(&format!("The service runs at   http://{address}"));
+    output::note(&format!("  look at it          http://{address}/dashboard"));
     output::note(&format!("  its state           http://{address}/status"));
     output::note(&format!("  its metrics         http://{address}/metrics"));
     output::note(&format!("  its clients         http://{address}/v1/clients"));

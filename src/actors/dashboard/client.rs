@@ -1,0 +1,281 @@
+//! What is shown of a client.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::window::{Latency, Rate, Window};
+use crate::actors::meters::{ClientMeter, LastError};
+use crate::domain::client_state::{ClientState, Phase};
+use crate::domain::config::{ClientConfig, ClientId};
+use crate::domain::guard::{Decided, Destination};
+use crate::domain::stash::Backlog;
+use crate::runtime::{ActorStatus, Life};
+
+/// Minutes of which is remembered what was delivered.
+const MINUTES: usize = 60;
+
+/// A client, as the dashboard shows it. Holds no secret: of the webhook only the host.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ClientView {
+    /// Who.
+    pub client: ClientId,
+    /// What its delivery is doing.
+    pub phase: Phase,
+    /// Since when, milliseconds since 1970; `None`: it was not served since anybody knows.
+    pub since_ms: Option<i64>,
+    /// Why.
+    pub reason: String,
+    /// When its webhook is tried again, milliseconds since 1970.
+    pub next_attempt_at_ms: Option<i64>,
+    /// When it is switched off if nothing succeeds before, milliseconds since 1970.
+    pub disable_at_ms: Option<i64>,
+    /// The host of its webhook.
+    pub webhook: Option<Arc<str>>,
+    /// Who owns it.
+    pub owner: Option<String>,
+    /// Whether its config is ACTIVE.
+    pub active: bool,
+    /// Whether its owner is blocked.
+    pub blocked: bool,
+    /// Where its delivery actor is in its life; `None`: this replica has none, it rests or is served by another.
+    pub actor: Option<Life>,
+    /// Restarts of that actor.
+    pub restarts: u64,
+    /// Requests on the wire.
+    pub in_flight: u32,
+    /// Changes that wait in memory.
+    pub queued: u32,
+    /// Changes that wait in the stash.
+    pub stashed: u64,
+    /// Their bytes.
+    pub stashed_bytes: u64,
+    /// Changes that were given up.
+    pub dead: u64,
+    /// When the oldest change in the stash happened, milliseconds since 1970.
+    pub oldest_ts_ms: Option<i64>,
+    /// Whether changes are dropped because too much waits.
+    pub overflows: bool,
+    /// How many were.
+    pub dropped: u64,
+    /// Deliveries a second.
+    pub rate: f64,
+    /// Failed attempts a second.
+    pub failure_rate: f64,
+    /// Deliveries since the start of this process.
+    pub delivered: u64,
+    /// Failed attempts since then.
+    pub failed: u64,
+    /// How long its webhook took for the 2xx of the last one to two minutes.
+    pub latency: Option<Latency>,
+    /// The last success, milliseconds since 1970.
+    pub last_success_ms: Option<i64>,
+    /// The last attempt that failed.
+    pub last_error: Option<Arc<LastError>>,
+    /// Deliveries and failed attempts of each minute of the last hour, the oldest first; as long as it was served.
+    #[serde(skip)]
+    pub minutes: Arc<Vec<(u32, u32)>>,
+}
+
+impl ClientView {
+    /// Whether somebody should look at it.
+    pub fn is_problem(&self) -> bool {
+        self.severity() > 1
+    }
+
+    /// How much it needs to be looked at: the order of the list.
+    pub fn severity(&self) -> u8 {
+        match (self.phase, self.actor) {
+            (_, Some(Life::Failed)) => 7,
+            _ if self.overflows => 6,
+            (Phase::Degraded, _) => 5,
+            (_, Some(Life::Restarting)) => 4,
+            // Its config is ACTIVE, and yet it gets nothing.
+            (Phase::Disabled, _) if self.active => 4,
+            (Phase::Draining, _) => 3,
+            (Phase::Paused, _) => 2,
+            (Phase::Disabled, _) => 1,
+            (Phase::Healthy, _) => 0,
+        }
+    }
+}
+
+/// What is known of a client at one moment, from whoever knows it.
+#[derive(Default)]
+pub(super) struct Facts<'a> {
+    pub(super) config: Option<&'a Arc<ClientConfig>>,
+    pub(super) meter: Option<&'a ClientMeter>,
+    pub(super) actor: Option<&'a ActorStatus>,
+    pub(super) stored: Option<&'a ClientState>,
+    pub(super) backlog: Option<&'a Backlog>,
+}
+
+/// The moment.
+pub(super) struct Now<'a> {
+    pub(super) tick: u64,
+    pub(super) seconds: f64,
+    pub(super) decided: &'a Decided,
+    pub(super) give_up: Duration,
+}
+
+/// What the dashboard keeps of a client from one look to the next.
+#[derive(Default)]
+pub(super) struct Row {
+    delivered: Rate,
+    failed: Rate,
+    window: Window,
+    config: Option<Arc<ClientConfig>>,
+    webhook: Option<Arc<str>>,
+    minute: (u32, u32),
+    minutes: Arc<Vec<(u32, u32)>>,
+    pub(super) view: Option<Arc<ClientView>>,
+}
+
+/// What a look found.
+pub(super) struct Looked {
+    pub(super) changed: bool,
+    pub(super) delivered: u64,
+    pub(super) failed: u64,
+}
+
+impl Row {
+    pub(super) fn look(&mut self, client: &ClientId, facts: &Facts<'_>, now: &Now<'_>) -> Looked {
+        let (delivered, failed) = facts.meter.map_or((0, 0), |meter| (meter.delivered(), meter.failures()));
+        let new_delivered = self.delivered.look(delivered, now.seconds);
+        let new_failed = self.failed.look(failed, now.seconds);
+        self.count_minute(now.tick, new_delivered, new_failed);
+        let latency = facts.meter.and_then(|meter| self.window.look(now.tick, delivered, || meter.answers()));
+        self.read_config(facts.config);
+        let view = self.view(client, facts, now, latency);
+        let changed = self.view.as_deref() != Some(&view);
+        if changed {
+            self.view = Some(Arc::new(view));
+        }
+        Looked { changed, delivered: new_delivered, failed: new_failed }
+    }
+
+    fn count_minute(&mut self, tick: u64, delivered: u64, failed: u64) {
+        let add = |count: u32, more: u64| count.saturating_add(u32::try_from(more).unwrap_or(u32::MAX));
+        self.minute = (add(self.minute.0, delivered), add(self.minute.1, failed));
+        if tick.is_multiple_of(60) && (self.minute != (0, 0) || !self.minutes.is_empty()) {
+            let mut minutes: VecDeque<_> = Vec::clone(&self.minutes).into();
+            if minutes.len() == MINUTES {
+                minutes.pop_front();
+            }
+            minutes.push_back(std::mem::take(&mut self.minute));
+            let silent = minutes.iter().all(|minute| *minute == (0, 0));
+            self.minutes = Arc::new(if silent { Vec::new() } else { minutes.into() });
+        }
+    }
+
+    fn read_config(&mut self, config: Option<&Arc<ClientConfig>>) {
+        let same = match (&self.config, config) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (one, other) => one.is_none() && other.is_none(),
+        };
+        if !same {
+            self.config = config.cloned();
+            let settings = config.and_then(|config| config.delivery.as_ref().ok());
+            self.webhook = settings.and_then(|settings| {
+                let (url, host) = (&settings.webhook, settings.webhook.host_str()?);
+                let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+                Some(format!("{}://{host}{port}", url.scheme()).into())
+            });
+        }
+    }
+
+    fn view(
+        &self,
+        client: &ClientId,
+        facts: &Facts<'_>,
+        now: &Now<'_>,
+        latency: Option<Latency>,
+    ) -> ClientView {
+        let told = facts.meter.and_then(ClientMeter::state);
+        let is_served = facts.actor.is_some_and(|actor| !actor.state.is_over());
+        // What its actor says; else what was stored last, by whichever replica; else what it said here before it went.
+        let state = match is_served {
+            true => told.as_deref().or(facts.stored),
+            false => facts.stored.or(told.as_deref()),
+        };
+        let subscriber = facts.config.map(|config| now.decided.judge(config));
+        let (mut phase, mut reason) = match state {
+            Some(state) => (state.phase, state.reason.clone()),
+            None => (Phase::Healthy, String::new()),
+        };
+        if !is_served {
+            // The config may have changed since.
+            if let Some((found, why)) = subscriber.as_ref().map_or_else(no_config, by_config) {
+                if phase != found {
+                    reason = why;
+                }
+                phase = found;
+            }
+        }
+        let backlog = facts.backlog.cloned().unwrap_or_default();
+        let failing_since = state.and_then(|state| state.failing_since_ms);
+        let give_up = i64::try_from(now.give_up.as_millis()).unwrap_or(i64::MAX);
+        let is_stopped = matches!(phase, Phase::Paused | Phase::Disabled);
+        ClientView {
+            client: client.clone(),
+            phase,
+            since_ms: state.filter(|state| state.phase == phase).map(|state| state.since_ms),
+            reason,
+            next_attempt_at_ms: state.and_then(|state| state.next_attempt_at_ms).filter(|_| !is_stopped),
+            disable_at_ms: failing_since
+                .filter(|_| !is_stopped)
+                .map(|since| since.saturating_add(give_up)),
+            webhook: self.webhook.clone(),
+            owner: facts.config.and_then(|config| config.owner.clone()),
+            active: facts.config.is_some_and(|config| config.is_active()),
+            blocked: subscriber.as_ref().is_some_and(|subscriber| subscriber.blocked().is_some()),
+            actor: facts.actor.map(|actor| actor.state),
+            restarts: facts.actor.map_or(0, |actor| actor.restarts),
+            in_flight: facts.meter.filter(|_| is_served).map_or(0, ClientMeter::in_flight),
+            queued: facts.meter.filter(|_| is_served).map_or(0, ClientMeter::queued),
+            stashed: backlog.pending,
+            stashed_bytes: backlog.pending_bytes,
+            dead: backlog.dead,
+            oldest_ts_ms: backlog.oldest_ts_ms,
+            overflows: state.is_some_and(|state| state.overflows),
+            dropped: state.map_or(0, |state| state.dropped),
+            rate: self.delivered.shown(),
+            failure_rate: self.failed.shown(),
+            delivered: facts.meter.map_or(0, ClientMeter::delivered),
+            failed: facts.meter.map_or(0, ClientMeter::failures),
+            latency,
+            last_success_ms: facts
+                .meter
+                .and_then(ClientMeter::last_success_ms)
+                .or_else(|| facts.stored.and_then(|state| state.last_success_ms)),
+            last_error: facts.meter.and_then(ClientMeter::last_error).or_else(|| stored_error(facts.stored)),
+            minutes: self.minutes.clone(),
+        }
+    }
+}
+
+fn stored_error(stored: Option<&ClientState>) -> Option<Arc<LastError>> {
+    let (reason, at_ms) = (stored?.last_failure.clone()?, stored?.last_failure_ms?);
+    Some(Arc::new(LastError { at_ms, reason }))
+}
+
+fn no_config() -> Option<(Phase, String)> {
+    Some((Phase::Disabled, "it has no config".to_owned()))
+}
+
+/// What a config makes of a client that nobody serves; `None`: nothing of its own.
+fn by_config(subscriber: &crate::domain::guard::Subscriber) -> Option<(Phase, String)> {
+    if let Some(decision) = subscriber.paused() {
+        return Some((Phase::Paused, format!("paused by {}", decision.by())));
+    }
+    let why = match subscriber.destination() {
+        Destination::Webhook(_) => return None,
+        Destination::Blocked(decision) => format!("its owner is blocked by {}", decision.by()),
+        Destination::Unusable(fault) => fault.to_string(),
+        Destination::Inactive => "config is not active".to_owned(),
+        Destination::Gone => "config is deleted".to_owned(),
+    };
+    Some((Phase::Disabled, why))
+}

@@ -1,0 +1,191 @@
+//! `DashboardActor`: a snapshot of everything, once a second, for those who watch.
+//!
+//! It costs the flow nothing: what delivery actors count lies in their [`Meters`], what is known of actors in their cells, the configs in
+//! their table. Stores are asked for all clients at once, and rest after it. It lives on a thread of its own. Whoever watches reads the last
+//! snapshot; nobody's question makes work here.
+
+mod client;
+mod gather;
+mod page;
+mod snapshot;
+mod window;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+pub use self::client::ClientView;
+pub use self::gather::{Dependency, DependencyView, Gathered, LagView, QueueView, Stores};
+pub use self::page::{ActorQuery, ClientQuery, ClientSort, Page, PhaseFilter};
+pub use self::snapshot::{ActorsView, ClientsView, Inputs, Memory, Overview, Point, Snapshot, StashView};
+pub use self::window::Latency;
+use super::config_cache::ConfigTable;
+use super::meters::Meters;
+use crate::ports::clock::Clock;
+use crate::runtime::{ActorStatus, Cell, Registry};
+
+/// The kind of this actor.
+pub const DASHBOARD_KIND: &str = "dashboard";
+
+/// How often it looks.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// Ticks between two looks for meters that nobody needs any more.
+const TIDY_TICKS: u64 = 300;
+
+/// What snapshots are made from.
+pub struct DashboardServices {
+    /// The configs of all clients, and what is decided about them.
+    pub configs: ConfigTable,
+    /// What delivery actors count.
+    pub meters: Meters,
+    /// The actors.
+    pub registry: Registry,
+    /// Who is asked for the rest.
+    pub stores: Arc<Stores>,
+    /// The time of day.
+    pub clock: Arc<dyn Clock>,
+    /// For how long a webhook may fail before its client is switched off.
+    pub give_up: Duration,
+}
+
+/// What others see of it. A clone sees the same.
+#[derive(Clone)]
+pub struct Dashboard {
+    snapshots: watch::Receiver<Arc<Snapshot>>,
+    registry: Registry,
+    stopping: CancellationToken,
+}
+
+impl Dashboard {
+    /// An empty one, and where its snapshots are put. Streams of it end with `stopping`.
+    pub fn new(registry: Registry, stopping: CancellationToken) -> (watch::Sender<Arc<Snapshot>>, Self) {
+        let (sender, snapshots) = watch::channel(Arc::default());
+        (sender, Self { snapshots, registry, stopping })
+    }
+
+    /// The last snapshot.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.snapshots.borrow().clone()
+    }
+
+    /// Tells of each snapshot; who is slow misses some.
+    pub fn watch(&self) -> watch::Receiver<Arc<Snapshot>> {
+        self.snapshots.clone()
+    }
+
+    /// The actors as of now.
+    pub fn actors(&self) -> Vec<ActorStatus> {
+        self.registry.list()
+    }
+
+    /// Ready when the service stops.
+    pub async fn stopping(&self) {
+        self.stopping.cancelled().await;
+    }
+}
+
+/// Makes the snapshots.
+pub struct DashboardActor {
+    cell: Cell,
+    services: DashboardServices,
+    snapshots: watch::Sender<Arc<Snapshot>>,
+    memory: Memory,
+    ticks: u64,
+    looked_at: Instant,
+    gathered: Arc<Gathered>,
+    gathering: bool,
+    gather_at: Instant,
+}
+
+impl DashboardActor {
+    /// One that has seen nothing yet.
+    pub fn new(cell: Cell, services: DashboardServices, snapshots: watch::Sender<Arc<Snapshot>>) -> Self {
+        let now = Instant::now();
+        Self {
+            cell,
+            services,
+            snapshots,
+            memory: Memory::default(),
+            ticks: 0,
+            looked_at: now,
+            gathered: Arc::default(),
+            gathering: false,
+            gather_at: now,
+        }
+    }
+
+    fn tick(&mut self, ctx: &mut Context<Self>) {
+        self.cell.tick();
+        self.ticks += 1;
+        if !self.gathering && self.gather_at <= Instant::now() {
+            self.gather(ctx);
+        }
+        self.look();
+        if self.ticks.is_multiple_of(TIDY_TICKS) {
+            let configs = self.services.configs.snapshot();
+            let backlogs = self.gathered.backlogs.clone();
+            self.services
+                .meters
+                .retain(|client| configs.get(client).is_some() || backlogs.contains_key(client));
+        }
+    }
+
+    fn look(&mut self) {
+        let started = Instant::now();
+        let actors = self.services.registry.list();
+        let mut snapshot = self.memory.look(&Inputs {
+            now_ms: self.services.clock.now_ms(),
+            seconds: (started - self.looked_at).as_secs_f64(),
+            configs: &self.services.configs.snapshot(),
+            meters: &self.services.meters,
+            actors: &actors,
+            restarts: self.services.registry.restart_totals().values().sum(),
+            gathered: &self.gathered,
+            give_up: self.services.give_up,
+        });
+        self.looked_at = started;
+        snapshot.overview.cost_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.cell.publish(serde_json::json!({
+            "snapshot": snapshot.number,
+            "clients": snapshot.clients.len(),
+            "cost_us": snapshot.overview.cost_us,
+        }));
+        self.snapshots.send_replace(Arc::new(snapshot));
+    }
+
+    fn gather(&mut self, ctx: &mut Context<Self>) {
+        self.gathering = true;
+        let (stores, before) = (self.services.stores.clone(), self.gathered.clone());
+        let asked = async move { stores.ask(&before).await }.into_actor(self);
+        ctx.spawn(asked.map(|gathered, actor, _| {
+            actor.gathering = false;
+            actor.gather_at = Instant::now() + gathered.rest();
+            actor.gathered = Arc::new(gathered);
+        }));
+    }
+}
+
+impl Actor for DashboardActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        self.gather(ctx);
+        self.look();
+        ctx.run_interval(EVERY, |actor, ctx| actor.tick(ctx));
+    }
+}
+
+impl Supervised for DashboardActor {
+    fn restarting(&mut self, _: &mut Self::Context) {
+        // What was being asked went with the life before.
+        self.gathering = false;
+    }
+}

@@ -1,0 +1,137 @@
+//! The files of the page, compiled in.
+
+use std::sync::LazyLock;
+
+use actix_web::http::header;
+use actix_web::{HttpRequest, HttpResponse};
+use data_encoding::HEXLOWER;
+use sha2::{Digest, Sha256};
+
+use crate::web::problem;
+
+/// What the page may do: load what we serve and ask us. No inline script or style, no other site, no frame.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+const HTML: &str = "text/html; charset=utf-8";
+const CSS: &str = "text/css; charset=utf-8";
+const JS: &str = "text/javascript; charset=utf-8";
+const SVG: &str = "image/svg+xml";
+
+macro_rules! assets {
+    ($($name:literal $kind:ident),* $(,)?) => {
+        [$(Asset { name: $name, kind: $kind, text: include_str!(concat!("assets/", $name)) }),*]
+    };
+}
+
+/// A file.
+struct Asset {
+    name: &'static str,
+    kind: &'static str,
+    text: &'static str,
+}
+
+static ASSETS: [Asset; 19] = assets![
+    "index.html" HTML,
+    "style.css" CSS,
+    "icon.svg" SVG,
+    "main.js" JS,
+    "api.js" JS,
+    "chart.js" JS,
+    "client.js" JS,
+    "clients.js" JS,
+    "actors.js" JS,
+    "dead.js" JS,
+    "dialog.js" JS,
+    "dom.js" JS,
+    "events.js" JS,
+    "format.js" JS,
+    "job.js" JS,
+    "live.js" JS,
+    "overview.js" JS,
+    "queues.js" JS,
+    "system.js" JS,
+];
+
+static TAGS: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let tag = |asset: &Asset| format!("\"{}\"", &HEXLOWER.encode(&Sha256::digest(asset.text))[..16]);
+    ASSETS.iter().map(tag).collect()
+});
+
+/// The page itself.
+pub(in crate::web) async fn index(request: HttpRequest) -> HttpResponse {
+    answer(&request, "index.html")
+}
+
+/// A file of the page.
+pub(in crate::web) async fn file(request: HttpRequest) -> HttpResponse {
+    let name = request.path().rsplit('/').next().unwrap_or_default();
+    answer(&request, name)
+}
+
+/// The queues of the page, where boards of BullMQ stand elsewhere.
+pub(in crate::web) async fn bullmq() -> HttpResponse {
+    HttpResponse::Found().insert_header((header::LOCATION, "/dashboard#/queues")).finish()
+}
+
+fn answer(request: &HttpRequest, name: &str) -> HttpResponse {
+    let Some(place) = ASSETS.iter().position(|asset| asset.name == name) else {
+        return problem::not_found("there is nothing at this path");
+    };
+    let (asset, tag) = (&ASSETS[place], TAGS[place].as_str());
+    let known = request.headers().get(header::IF_NONE_MATCH).is_some_and(|known| known == tag);
+    let mut response = if known { HttpResponse::NotModified() } else { HttpResponse::Ok() };
+    response
+        .content_type(asset.kind)
+        // Asked again each time, and sent again only when it is another: a new version shows at once.
+        .insert_header((header::CACHE_CONTROL, "no-cache"))
+        .insert_header((header::ETAG, tag))
+        .insert_header((header::CONTENT_SECURITY_POLICY, POLICY))
+        .insert_header((header::REFERRER_POLICY, "no-referrer"))
+        .insert_header(("cross-origin-opener-policy", "same-origin"));
+    if known { response.finish() } else { response.body(asset.text) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_is_small() {
+        let bytes: usize = ASSETS.iter().map(|asset| asset.text.len()).sum();
+        assert!(bytes < 150 << 10, "{bytes}");
+    }
+
+    #[test]
+    fn every_file_is_served_and_every_import_is_a_file() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/web/dashboard/assets");
+        let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut files: Vec<_> = files.map(|name| name.into_string().unwrap()).collect();
+        files.sort();
+        let mut served: Vec<_> = ASSETS.iter().map(|asset| asset.name.to_owned()).collect();
+        served.sort();
+        assert_eq!(files, served);
+        for asset in ASSETS.iter().filter(|asset| asset.kind == JS) {
+            for import in asset.text.split("from \"./").skip(1) {
+                let name = import.split('"').next().unwrap();
+                assert!(served.iter().any(|file| file == name), "{} imports {name}", asset.name);
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_of_the_page_is_inline_or_elsewhere_or_made_of_markup() {
+        for asset in &ASSETS {
+            for refused in
+                ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function"]
+            {
+                assert!(!asset.text.contains(refused), "{} has {refused}", asset.name);
+            }
+            let elsewhere = asset.text.replace("http://www.w3.org/2000/svg", "");
+            assert!(!elsewhere.contains("//cdn") && !elsewhere.contains("https://"), "{}", asset.name);
+        }
+        let index = ASSETS.iter().find(|asset| asset.name == "index.html").unwrap().text;
+        assert!(!index.contains("<style") && !index.contains(" style="), "inline style");
+        assert!(index.matches("<script").count() == index.matches("<script type=\"module\" src=").count());
+    }
+}
