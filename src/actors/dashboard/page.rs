@@ -166,7 +166,7 @@ impl ActorQuery {
             .filter(|actor| self.kind.as_deref().is_none_or(|kind| kind == actor.kind))
             .filter(is_state)
             .filter(|actor| {
-                contains(&actor.id) || actor.last_cause.as_ref().is_some_and(|cause| contains(&cause.message))
+                contains(&actor.id) || actor.last_cause.as_ref().is_some_and(|cause| contains(cause.shown()))
             })
             .collect();
         let rank = |actor: &ActorStatus| match actor.state {
