@@ -5,7 +5,7 @@ import { get, segment } from "./api.js";
 import { badge, bars } from "./chart.js";
 import { act } from "./dialog.js";
 import { why } from "./overview.js";
-import { ago, bytes, clock, count, ms, rate, time, until } from "./format.js";
+import { ago, bytes, clock, count, ms, rate, reason, time, until } from "./format.js";
 
 const ATTEMPTS = 30;
 
@@ -26,10 +26,10 @@ export async function client({ root, live, parts: [id], every, listen }) {
   const facts = h("section", { class: "card" });
   const numbers = h("section", { class: "card" });
   const tried = h("section", { class: "card wide flush" });
-  const config = h("section", { class: "card" });
+  const config = h("section", { class: "card wide" });
   const happened = h("section", { class: "card" });
   root.append(h("p", { class: "crumbs" }, h("a", { href: "#/clients" }, "Clients"), " / ", id), head, buttons,
-    h("div", { class: "grid" }, facts, numbers, tried, happened, config));
+    h("div", { class: "grid" }, facts, numbers, happened, tried, config));
 
   const show = () => {
     const now = live.now();
@@ -40,7 +40,7 @@ export async function client({ root, live, parts: [id], every, listen }) {
     put(numbers, view ? figures(view, shown.minutes) : "");
     put(tried, attempt_table(attempts, now));
     put(happened, h("h2", {}, "What happened"), events.length ? h("ul", { class: "plain events" }, events.map((event) => h("li", { "data-key": `e${event.id}` }, badge(event.type),
-      h("span", {}, event.reason), h("time", { class: "quiet", title: time(event.at_ms) }, ago(event.at_ms, now))))) : h("p", { class: "empty" }, "Nothing worth telling."));
+      h("span", {}, reason(event.reason)), h("time", { class: "quiet", title: time(event.at_ms) }, ago(event.at_ms, now))))) : h("p", { class: "empty" }, "Nothing worth telling."));
     put(config, h("h2", {}, "Config"), stored?.config ? [
       h("p", { class: "quiet" }, `${stored.config.status}, changed ${ago(stored.config.updated_at_ms, now)}${stored.config.owner ? `, owner ${stored.config.owner}` : ""}. Secrets are not shown.`),
       stored.config.fault && h("p", { class: "notice" }, `${stored.config.fault.key}: ${stored.config.fault.problem}`),
@@ -102,7 +102,7 @@ function state_list(view, now) {
     view.next_attempt_at_ms && ["Next try", until(view.next_attempt_at_ms, now)],
     view.disable_at_ms && ["Switched off", `${until(view.disable_at_ms, now)}, if nothing succeeds before`],
     ["Last success", ago(view.last_success_ms, now)],
-    ["Last error", view.last_error ? `${view.last_error.reason}, ${ago(view.last_error.at_ms, now)}` : "none known"],
+    ["Last error", view.last_error ? `${reason(view.last_error.reason)}, ${ago(view.last_error.at_ms, now)}` : "none known"],
     ["Waiting", view.stashed ? `${count(view.stashed)} in the stash (${bytes(view.stashed_bytes)}), the oldest ${ago(view.oldest_ts_ms, now)}` : "nothing"],
     ["Dead", view.dead ? h("a", { href: `#/dead?client=${segment(view.client)}` }, count(view.dead)) : "none"],
     view.dropped > 0 && ["Dropped", `${count(view.dropped)}: it needs a resync`],
@@ -127,7 +127,7 @@ function attempt_table(attempts, now) {
     h("thead", {}, h("tr", {}, ["When", "Outcome", "Status", "Took", "Try", "Document", "Answer"].map((name) => h("th", { scope: "col" }, name)))),
     h("tbody", {}, rows.map((attempt) => h("tr", { "data-key": `${attempt.event_id}.${attempt.at_ms}.${attempt.attempt}` },
       h("td", { "data-name": "When", title: `${time(attempt.at_ms)}, ${ago(attempt.at_ms, now)}` }, clock(attempt.at_ms)),
-      h("td", { "data-name": "Outcome" }, badge(attempt.outcome)), h("td", { class: "figure", "data-name": "Status" }, attempt.status ?? attempt.reason),
+      h("td", { "data-name": "Outcome" }, badge(attempt.outcome)), h("td", { class: "figure", "data-name": "Status" }, attempt.status ?? reason(attempt.reason)),
       h("td", { class: "figure", "data-name": "Took" }, ms(attempt.latency_ms)), h("td", { class: "figure", "data-name": "Try" }, attempt.attempt),
       h("td", { class: "code", "data-name": "Document", title: attempt.event_id }, attempt.document), h("td", { class: "code why", "data-name": "Answer" }, attempt.answer || "–"))))))];
 }

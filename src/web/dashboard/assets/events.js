@@ -5,7 +5,7 @@ import { get } from "./api.js";
 import { badge } from "./chart.js";
 import { client_link } from "./overview.js";
 import { say } from "./dialog.js";
-import { ago, time } from "./format.js";
+import { ago, reason, time } from "./format.js";
 
 const PAGE = 100;
 
@@ -20,7 +20,7 @@ export async function events({ root, live, query, every }) {
     put(body, events.length ? h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Events" }, h("table", { class: "rows" },
       h("thead", {}, h("tr", {}, ["When", "What", "Client", "Why", "More"].map((name) => h("th", { scope: "col" }, name)))),
       h("tbody", {}, events.map((event) => h("tr", { "data-key": `e${event.id}` }, h("td", { class: "figure", "data-name": "When", title: time(event.at_ms) }, ago(event.at_ms, now)),
-        h("td", { "data-name": "What" }, badge(event.type)), h("td", { "data-name": "Client" }, event.client ? client_link(event.client) : "–"), h("td", { class: "why", "data-name": "Why" }, event.reason || "–"),
+        h("td", { "data-name": "What" }, badge(event.type)), h("td", { "data-name": "Client" }, event.client ? client_link(event.client) : "–"), h("td", { class: "why", "data-name": "Why" }, reason(event.reason) || "–"),
         h("td", { class: "code why", "data-name": "More" }, Object.entries(event.details).map(([name, value]) => `${name}=${typeof value === "object" ? JSON.stringify(value) : value}`).join(" ") || "–")))))) :
       h("p", { class: "empty" }, "Nothing worth telling has happened."));
     put(foot, next !== null && h("button", { "data-act": "more" }, "Older"));
