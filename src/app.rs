@@ -8,6 +8,7 @@ mod records;
 mod retries;
 mod signals;
 mod stores;
+mod watch;
 mod workers;
 
 use std::net::{SocketAddr, TcpListener};
@@ -64,9 +65,10 @@ pub struct Service {
     workers: Workers,
     recorders: Recorders,
     web: ServerHandle,
-    pipeline: Arbiters,
+    pipeline: Arc<Arbiters>,
     delivery: Arc<Arbiters>,
     dashboard: Arbiters,
+    watchdog: Arbiters,
 }
 
 impl Service {
@@ -92,7 +94,7 @@ impl Service {
         let restarts = metrics.restarts.clone();
         let count = Arc::new(move |kind| restarts.with_label_values(&[kind]).inc());
         let kit = Kit::observed(count, recorders.observer(clock.clone()), RestartPolicy::default());
-        let pipeline = Arbiters::start("pipeline", NonZeroUsize::MIN)?;
+        let pipeline = Arc::new(Arbiters::start("pipeline", NonZeroUsize::MIN)?);
         let threads = NonZeroUsize::new(settings.delivery.threads);
         let threads = match threads {
             Some(threads) => threads,
@@ -108,7 +110,7 @@ impl Service {
                 stores: &stores,
                 senders: senders.clone(),
                 kit: &kit,
-                arbiter: pipeline.pick(0),
+                seat: pipeline.pick(0),
                 metrics: &metrics,
                 clock: clock.clone(),
                 startup: &startup,
@@ -128,6 +130,7 @@ impl Service {
         };
         let tree = ActorTree::start(parts).await?;
         readiness.configs_are_loaded();
+        let watchdog = watch::start(&kit, &pipeline, &delivery, tree.fleet.clone(), &metrics)?;
         keep_house(stores.housekeeping.clone(), clock.clone(), kit.shutdown().token());
         let queues = OpenQueues::<Queue>::new(&*stores.queues);
         let retries = retries::Parts {
@@ -172,7 +175,7 @@ impl Service {
             tree: &tree,
             queues: queues.iter().cloned().collect(),
             kit: &kit,
-            arbiter: dashboard_thread.pick(0),
+            seat: dashboard_thread.pick(0),
             clock: clock.clone(),
         });
         let state = WebState {
@@ -202,6 +205,7 @@ impl Service {
             pipeline,
             delivery,
             dashboard: dashboard_thread,
+            watchdog,
         })
     }
 
@@ -235,9 +239,8 @@ impl Service {
         }
         self.dashboard.stop_and_join(STOP_STEP).await;
         self.pipeline.stop_and_join(STOP_STEP).await;
-        if let Some(delivery) = Arc::into_inner(self.delivery) {
-            delivery.stop_and_join(STOP_STEP).await;
-        }
+        self.delivery.stop_and_join(STOP_STEP).await;
+        self.watchdog.stop_and_join(STOP_STEP).await;
         self.close.await;
         log::info!("stopped");
     }

@@ -52,6 +52,8 @@ pub struct Metrics {
     pub delivery_actors: IntGauge,
     /// Restarts of actors, by `kind`.
     pub restarts: IntCounterVec,
+    /// Threads of delivery that made no progress and were left behind.
+    pub lost_arbiters: IntCounter,
     /// Errors of stores that were retried, by `store`.
     pub store_errors: IntCounterVec,
     /// Attempts at jobs, by `queue`, `job` and `outcome`: completed, later (goes on), retried, failed (given up), blocked (its owner is),
@@ -178,6 +180,10 @@ impl Metrics {
             lag: gauges("lag", "Records that are not committed", &["stream"]),
             delivery_actors: gauge("delivery_actors", "Delivery actors alive"),
             restarts: counters("actor_restarts_total", "Restarts of actors", &["kind"]),
+            lost_arbiters: counter(
+                "arbiters_lost_total",
+                "Threads that made no progress and were left behind",
+            ),
             store_errors: counters("store_errors_total", "Errors of stores that were retried", &["store"]),
             jobs: counters("jobs_total", "Attempts at jobs", &["queue", "job", "outcome"]),
             queue_paused: gauges("queue_paused", "1 while a queue is paused", &["queue"]),

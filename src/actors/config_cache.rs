@@ -20,6 +20,9 @@ use crate::ports::decisions::Decisions;
 use crate::ports::{StoreError, StoreResult};
 use crate::runtime::Cell;
 
+/// How long one read of all configs may take: many of them, from a store that has trouble.
+const LONGEST_READ: Duration = Duration::from_secs(120);
+
 /// How often everything is read again, in case a notification was missed.
 const RELOAD_EVERY: Duration = Duration::from_secs(60);
 
@@ -50,6 +53,7 @@ impl ConfigCacheActor {
         clock: Arc<dyn Clock>,
         metrics: Metrics,
     ) -> Self {
+        cell.takes_at_most(LONGEST_READ);
         Self { cell, store, decisions, table, changes, clock, metrics, said_away: HashSet::new() }
     }
 

@@ -1,6 +1,7 @@
 //! `DeliveryFleetActor`: client -> delivery actor. Starts them, retires them, and owns what they have not settled, and what is
 //! known of the clients without asking: who has rows, and in which state each is.
 
+mod lost;
 mod resting;
 mod turnover;
 
@@ -10,6 +11,7 @@ use std::time::Duration;
 
 use actix::prelude::*;
 
+pub use self::lost::{ArbiterLost, RestartActor};
 use self::resting::Rest;
 pub use self::turnover::{Assigned, Leave, Sweep};
 use super::config_cache::{ConfigCacheActor, Refresh};
@@ -24,7 +26,7 @@ use crate::domain::operational_event::{Happening, OperationalEvent};
 use crate::domain::transfer::partition_of;
 use crate::ports::client_configs::ClientConfigs;
 use crate::ports::stash::Ownership;
-use crate::runtime::{Arbiters, Cell, Kit, Supervised as Child, supervise};
+use crate::runtime::{Arbiters, Cell, Kit, Seat, Supervised as Child, supervise};
 
 /// How often it is looked who has rows and no actor: to start whoever was forgotten.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -84,13 +86,25 @@ impl DeliveryFleetActor {
         let standing = self.absent.remove(&client).unwrap_or_default();
         let windows = self.services.windows.clone();
         let inbox = Arc::new(Inbox::new(client.clone(), ownership, windows, standing));
-        let (services, own_inbox, fleet) = (self.services.clone(), inbox.clone(), ctx.address());
-        let arbiter = self.arbiters.pick(u64::from(ownership.partition));
-        let child = supervise(&self.kit, &arbiter, DELIVERY_KIND, client.as_str(), move |cell| {
-            WebhookDeliveryActor::new(cell, services, own_inbox, fleet)
-        });
+        let seat = self.seat(&inbox);
+        let child = supervise(&self.kit, seat, DELIVERY_KIND, client.as_str(), self.actor(&inbox, ctx));
         self.clients.insert(client, Client { inbox, child, rest: None });
         self.publish();
+    }
+
+    /// Makes the actor of an inbox.
+    fn actor(
+        &self,
+        inbox: &Arc<Inbox>,
+        ctx: &Context<Self>,
+    ) -> impl FnOnce(Cell) -> WebhookDeliveryActor + Send + 'static {
+        let (services, inbox, fleet) = (self.services.clone(), inbox.clone(), ctx.address());
+        move |cell| WebhookDeliveryActor::new(cell, services, inbox, fleet)
+    }
+
+    /// The actors of a partition share a thread.
+    fn seat(&self, inbox: &Inbox) -> Seat {
+        self.arbiters.pick(u64::from(inbox.ownership().partition))
     }
 
     /// Ends the actor of a client that has nothing in its inbox; what is known of the client stays.
@@ -353,11 +367,15 @@ impl Handler<RecentOf> for DeliveryFleetActor {
 
     fn handle(&mut self, RecentOf(client): RecentOf, _: &mut Self::Context) -> Self::Result {
         self.cell.handling("RecentOf");
-        let asked = self.clients.get(&client).map(|known| known.child.addr.send(RecentDeliveries));
+        let known = self.clients.get(&client).map(|known| &known.child);
+        let asked = known.map(|child| (child.addr.send(RecentDeliveries), child.cell.clone()));
         Box::pin(async move {
             match asked {
                 // An actor that ends just now knows nothing any more.
-                Some(asked) => asked.await.unwrap_or_default(),
+                Some((asked, cell)) => tokio::select! {
+                    recent = asked => recent.unwrap_or_default(),
+                    _ = cell.ended() => Vec::new(),
+                },
                 None => Vec::new(),
             }
         })
@@ -375,9 +393,22 @@ impl Handler<QuiesceAll> for DeliveryFleetActor {
     fn handle(&mut self, _: QuiesceAll, _: &mut Self::Context) -> Self::Result {
         self.cell.handling("QuiesceAll");
         self.quiescing = true;
-        let waiting: Vec<_> = self.clients.values().map(|client| client.child.addr.send(Quiesce)).collect();
-        Box::pin(async move {
-            futures_util::future::join_all(waiting).await;
-        })
+        quiesce(self.clients.values())
     }
+}
+
+/// Ready when none of these sends anything any more: of one whose thread is lost nothing counts.
+fn quiesce<'a>(clients: impl Iterator<Item = &'a Client>) -> ResponseFuture<()> {
+    let asked = clients.map(|client| (client.child.addr.send(Quiesce), client.child.cell.clone()));
+    let waiting: Vec<_> = asked
+        .map(|(quiet, cell)| async move {
+            tokio::select! {
+                _ = quiet => {}
+                _ = cell.ended() => {}
+            }
+        })
+        .collect();
+    Box::pin(async move {
+        futures_util::future::join_all(waiting).await;
+    })
 }

@@ -1,10 +1,15 @@
 //! The unsettled transfers of one client, and what is known of its rows and its state. The fleet owns them, not the delivery
 //! actor: an actor that was restarted takes its own back, oldest first.
 
+mod fence;
+mod suspects;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+pub use self::fence::Fence;
+use self::suspects::Suspects;
 use super::windows::{Unsettled, Windows};
 use crate::domain::client_state::ClientState;
 use crate::domain::config::ClientId;
@@ -46,6 +51,8 @@ pub struct Inbox {
     /// The token of the drain lease that its actor holds.
     lease: Mutex<Option<i64>>,
     state: Mutex<State>,
+    suspects: Mutex<Suspects>,
+    fence: Fence,
     woken: AtomicBool,
     waits_for_commit: AtomicBool,
 }
@@ -72,9 +79,54 @@ impl Inbox {
             standing: Mutex::new(standing),
             lease: Mutex::default(),
             state: Mutex::default(),
+            suspects: Mutex::default(),
+            fence: Fence::default(),
             woken: AtomicBool::new(false),
             waits_for_commit: AtomicBool::new(false),
         }
+    }
+
+    /// What takes the place of this one, for the actor on another thread: all that is unsettled, free to be taken, and all that is known.
+    /// From here on nothing counts that is done with this one.
+    pub fn successor(&self) -> Self {
+        self.fence.raise();
+        let (standing, lease) = (self.standing(), self.lease());
+        let mut suspects = lock(&self.suspects).clone();
+        suspects.broke();
+        let state = State { transfers: std::mem::take(&mut self.lock().transfers), taken_below: None };
+        let successor = Self {
+            lease: Mutex::new(lease),
+            state: Mutex::new(state),
+            suspects: Mutex::new(suspects),
+            ..Self::new(self.client.clone(), self.ownership, self.windows.clone(), standing)
+        };
+        successor.give_back();
+        successor
+    }
+
+    /// What separates the holder of this inbox from the next.
+    pub fn fence(&self) -> &Fence {
+        &self.fence
+    }
+
+    /// The actor has this transfer in its hands: should it break now, that is to blame.
+    pub fn takes_in_hand(&self, transfer: &Arc<Transfer>) {
+        lock(&self.suspects).takes_in_hand(transfer);
+    }
+
+    /// Its hands are empty again.
+    pub fn puts_down(&self) {
+        lock(&self.suspects).puts_down();
+    }
+
+    /// The actor broke of this transfer.
+    pub fn blame(&self, transfer: Arc<Transfer>) {
+        lock(&self.suspects).blame(transfer);
+    }
+
+    /// Transfers that broke the actor more than once, oldest first.
+    pub fn killers(&self) -> Vec<Arc<Transfer>> {
+        lock(&self.suspects).killers()
     }
 
     /// Whose it is.
@@ -141,6 +193,7 @@ impl Inbox {
 
     /// Makes everything unsettled free to be taken again: its holder died.
     pub fn give_back(&self) {
+        lock(&self.suspects).broke();
         let mut state = self.lock();
         state.taken_below = None;
         for slot in state.transfers.values_mut() {
@@ -150,6 +203,7 @@ impl Inbox {
 
     /// Forgets a transfer that was delivered, or is durable in the stash.
     pub fn settle(&self, sequence: Sequence) {
+        lock(&self.suspects).forget(sequence);
         let slot = self.lock().transfers.remove(&sequence);
         if let Some(slot) = slot {
             self.windows.settle(self.ownership, slot.unsettled.transfer.sequence.offset);

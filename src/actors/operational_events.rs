@@ -59,9 +59,9 @@ impl Records<OperationalEvent> for KeptEvents {
 pub fn actor_broke(cell: &Cell, life: Life, client: bool, clock: &dyn Clock) -> OperationalEvent {
     let happening = if life == Life::Failed { Happening::ActorFailed } else { Happening::ActorRestarted };
     let status = cell.status();
-    let place = status.last_cause.map(|cause| cause.place);
+    let (reason, place) = status.last_cause.map(|cause| (cause.reason.as_str(), cause.place)).unzip();
     let event = OperationalEvent::new(happening, clock.now_ms())
-        .because("panic")
+        .because(reason.unwrap_or("unknown"))
         .with("kind", cell.kind())
         .with("place", place)
         .with("restarts", status.restarts);

@@ -35,8 +35,8 @@ const LEASE: Duration = Duration::from_secs(45);
 /// Rows of a moment need no job.
 const SETTLED_MS: i64 = 2_000;
 
-/// A job that was put is put again after this time: the queue may have lost it.
-const PUT_AGAIN: Duration = Duration::from_secs(60);
+/// A job that was put is put again after this time: the queue may have lost it. With the look after that it is back within a minute.
+const PUT_AGAIN: Duration = Duration::from_secs(40);
 
 /// Jobs put at once.
 const AT_ONCE: usize = 500;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use actix::prelude::*;
 use tokio::sync::oneshot;
 
+use super::inbox::Fence;
 use crate::metrics::Metrics;
 use crate::ports::stash::{Stash, StashBatch};
 use crate::ports::{StoreError, StoreResult};
@@ -38,7 +39,6 @@ impl StashActor {
         if self.writing || self.queue.is_empty() {
             return;
         }
-        self.writing = true;
         let mut writes = Vec::new();
         let mut batches = 0;
         while let Some(write) = self.queue.front() {
@@ -46,8 +46,18 @@ impl StashActor {
                 break;
             }
             batches += write.batches.len();
-            writes.extend(self.queue.pop_front());
+            let Some(write) = self.queue.pop_front() else { break };
+            // Whoever took the asker's place asks only now: what is begun here is written before that is answered.
+            if write.fence.is_up() {
+                let _ = write.done.send(write.batches.iter().map(|_| Err(left_behind())).collect());
+            } else {
+                writes.push(write);
+            }
         }
+        if writes.is_empty() {
+            return;
+        }
+        self.writing = true;
         let written = apply(self.store.clone(), self.metrics.clone(), writes);
         ctx.spawn(written.into_actor(self).map(|(), actor, ctx| {
             actor.cell.tick();
@@ -55,6 +65,10 @@ impl StashActor {
             actor.write(ctx);
         }));
     }
+}
+
+fn left_behind() -> StoreError {
+    StoreError::Fenced("the asker was left behind with its thread".to_owned())
 }
 
 /// Applies writes, however long the store is away, and answers each.
@@ -108,6 +122,8 @@ impl Supervised for StashActor {
 pub struct Write {
     /// What to write.
     pub batches: Vec<StashBatch>,
+    /// Behind which the asker stands.
+    pub fence: Fence,
     /// Where the results go.
     pub done: oneshot::Sender<Vec<StoreResult<()>>>,
 }
@@ -123,10 +139,14 @@ impl Handler<Write> for StashActor {
 }
 
 /// Has batches written, however long it takes, after all that was asked for before.
-pub async fn write_all(stash: &Addr<StashActor>, batches: Vec<StashBatch>) -> Vec<StoreResult<()>> {
+pub async fn write_all(
+    stash: &Addr<StashActor>,
+    batches: Vec<StashBatch>,
+    fence: &Fence,
+) -> Vec<StoreResult<()>> {
     loop {
         let (done, results) = oneshot::channel();
-        stash.do_send(Write { batches: batches.clone(), done });
+        stash.do_send(Write { batches: batches.clone(), fence: fence.clone(), done });
         if let Ok(results) = results.await {
             return results;
         }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use actix::prelude::*;
-use actix_rt::ArbiterHandle;
 use anyhow::Context as _;
 use tokio_util::sync::CancellationToken;
 
 use super::records::Recorders;
 use super::stores::{NotOpen, Stores, until_there};
+use super::watch::end_process;
 use crate::actors::config_cache::{ConfigCacheActor, ConfigTable, Reload, config_table};
 use crate::actors::delivery::{DeliveryLimits, DeliveryServices, StashQuota};
 use crate::actors::delivery_fleet::{DeliveryFleetActor, Introduce, QuiesceAll};
@@ -24,16 +24,12 @@ use crate::metrics::Metrics;
 use crate::ports::clock::Clock;
 use crate::ports::event_log::BatchLimits;
 use crate::ports::webhook_sender::WebhookSenders;
-use crate::runtime::{Arbiters, ByteBudget, Cell, Kit, Life, Shutdown, supervise};
+use crate::runtime::{Arbiters, ByteBudget, Cell, Kit, Life, Seat, Shutdown, supervise};
 use crate::settings::{Role, Settings};
 use crate::web::Startup;
 
 /// How much ingest reads at once.
 const BATCH: BatchLimits = BatchLimits { records: 1_000, bytes: 8 << 20 };
-
-/// Ends the process when an actor that everything needs was given up: an outage that nobody notices is worse than a restart by the
-/// service manager. 70 is `EX_SOFTWARE` of sysexits.h.
-const EXIT_ACTOR_FAILED: i32 = 70;
 
 /// What the actors are made of.
 pub(super) struct Parts<'a> {
@@ -68,11 +64,10 @@ impl ActorTree {
     pub(super) async fn start(parts: Parts<'_>) -> anyhow::Result<Self> {
         let Parts { settings, stores, senders, kit, pipeline, delivery, metrics, clock, startup, recorders } =
             parts;
-        let arbiter = pipeline.pick(0);
+        let seat = pipeline.pick(0);
         let (stash_store, stash_metrics) = (stores.stash.clone(), metrics.clone());
-        let stash = supervise(kit, &arbiter, "stash", "", move |cell| {
-            StashActor::new(cell, stash_store, stash_metrics)
-        });
+        let stash =
+            supervise(kit, &seat, "stash", "", move |cell| StashActor::new(cell, stash_store, stash_metrics));
         let (table_writer, table) = config_table();
         let windows = Windows::new(settings.delivery.total_bytes, metrics.clone());
         let meters = Meters::default();
@@ -97,13 +92,13 @@ impl ActorTree {
             meters: meters.clone(),
         });
         let (fleet_kit, fleet_arbiters, configs) = (kit.clone(), delivery.clone(), stores.configs.clone());
-        let fleet = supervise(kit, &arbiter, "fleet", "", move |cell| {
+        let fleet = supervise(kit, &seat, "fleet", "", move |cell| {
             DeliveryFleetActor::new(cell, fleet_kit, fleet_arbiters, services, configs)
         });
         let (configs, changes) = (stores.configs.clone(), fleet.addr.clone().recipient());
         let decisions = stores.decisions.clone();
         let (cache_clock, cache_metrics) = (clock.clone(), metrics.clone());
-        let config_cache = supervise(kit, &arbiter, "config-cache", "", move |cell| {
+        let config_cache = supervise(kit, &seat, "config-cache", "", move |cell| {
             ConfigCacheActor::new(cell, configs, decisions, table_writer, changes, cache_clock, cache_metrics)
         });
         fleet.addr.do_send(Introduce(config_cache.addr.clone()));
@@ -120,7 +115,7 @@ impl ActorTree {
         let (source_lag, transfer_lag) = (LagProbe::default(), LagProbe::default());
         let stop_reading = CancellationToken::new();
         let transfer = || {
-            Running::start(kit, &arbiter, |stop| TransferStage {
+            Running::start(kit, &seat, |stop| TransferStage {
                 log: stores.log.clone(),
                 group: settings.source.transfer_group(),
                 limits: BATCH,
@@ -137,7 +132,7 @@ impl ActorTree {
         };
         let transfer = settings.roles.has(Role::Transfer).then(transfer);
         let source = || {
-            Running::start(kit, &arbiter, |stop| SourceStage {
+            Running::start(kit, &seat, |stop| SourceStage {
                 log: stores.log.clone(),
                 group: settings.source.group.clone(),
                 limits: BATCH,
@@ -202,14 +197,10 @@ struct Running {
 }
 
 impl Running {
-    fn start<S: Stage + Send>(
-        kit: &Kit,
-        arbiter: &ArbiterHandle,
-        stage: impl FnOnce(CancellationToken) -> S,
-    ) -> Self {
+    fn start<S: Stage + Send>(kit: &Kit, seat: &Seat, stage: impl FnOnce(CancellationToken) -> S) -> Self {
         let stop = CancellationToken::new();
         let stage = stage(stop.clone());
-        let actor = supervise(kit, arbiter, S::KIND, "", move |cell| KafkaIngestActor::new(cell, stage));
+        let actor = supervise(kit, seat, S::KIND, "", move |cell| KafkaIngestActor::new(cell, stage));
         Self { cell: actor.cell, stop }
     }
 
@@ -260,8 +251,7 @@ pub(super) fn source_names(settings: &Settings) -> SourceNames {
 fn end_process_if_it_fails(cell: Cell, shutdown: Shutdown) {
     actix_rt::spawn(async move {
         if cell.ended().await == Life::Failed && !shutdown.has_begun() {
-            log::error!("an actor that everything needs was given up, the process ends kind={}", cell.kind());
-            std::process::exit(EXIT_ACTOR_FAILED);
+            end_process(&format!("an actor that everything needs was given up: {}", cell.kind()));
         }
     });
 }

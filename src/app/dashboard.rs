@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use actix_rt::ArbiterHandle;
-
 use super::actor_tree::ActorTree;
 use super::stores::Stores;
 use super::unattended_roles;
-use crate::actors::dashboard::{self, DASHBOARD_KIND, Dashboard, DashboardActor, DashboardServices, Dependency};
+use crate::actors::dashboard::{
+    self, DASHBOARD_KIND, Dashboard, DashboardActor, DashboardServices, Dependency,
+};
 use crate::ports::clock::Clock;
 use crate::ports::job_queue::JobQueue;
-use crate::runtime::{Kit, supervise};
+use crate::runtime::{Kit, Seat, supervise};
 use crate::settings::Settings;
 
 /// What it is made of.
@@ -20,13 +20,13 @@ pub(super) struct Parts<'a> {
     pub(super) tree: &'a ActorTree,
     pub(super) queues: Vec<Arc<dyn JobQueue>>,
     pub(super) kit: &'a Kit,
-    pub(super) arbiter: ArbiterHandle,
+    pub(super) seat: Seat,
     pub(super) clock: Arc<dyn Clock>,
 }
 
 /// Starts its actor.
 pub(super) fn start(parts: Parts<'_>) -> Dashboard {
-    let Parts { settings, stores, tree, queues, kit, arbiter, clock } = parts;
+    let Parts { settings, stores, tree, queues, kit, seat, clock } = parts;
     let (snapshots, dashboard) = Dashboard::new(kit.registry().clone(), kit.shutdown().token());
     let probes = stores.probes.iter();
     let services = DashboardServices {
@@ -48,6 +48,6 @@ pub(super) fn start(parts: Parts<'_>) -> Dashboard {
         clock,
         give_up: settings.retry.ttl,
     };
-    supervise(kit, &arbiter, DASHBOARD_KIND, "", move |cell| DashboardActor::new(cell, services, snapshots));
+    supervise(kit, &seat, DASHBOARD_KIND, "", move |cell| DashboardActor::new(cell, services, snapshots));
     dashboard
 }

@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix_rt::ArbiterHandle;
-
 use super::actor_tree::retry_schedule;
 use super::stores::{NotOpen, Stores, until_there};
 use crate::actors::attempts::{AttemptRecorder, KeptAttempts};
@@ -18,7 +16,7 @@ use crate::metrics::Metrics;
 use crate::ports::StoreError;
 use crate::ports::clock::Clock;
 use crate::ports::webhook_sender::WebhookSenders;
-use crate::runtime::{Kit, OnBroken, supervise};
+use crate::runtime::{Kit, OnBroken, Seat, supervise};
 use crate::settings::Settings;
 use crate::web::Startup;
 use crate::workers::Exclusive;
@@ -42,7 +40,7 @@ pub(super) struct Parts<'a> {
     pub(super) stores: &'a Stores,
     pub(super) senders: Arc<dyn WebhookSenders>,
     pub(super) kit: &'a Kit,
-    pub(super) arbiter: ArbiterHandle,
+    pub(super) seat: Seat,
     pub(super) metrics: &'a Metrics,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) startup: &'a Startup,
@@ -100,7 +98,7 @@ impl Parts<'_> {
     fn start_writer<T: Record>(&self, recorder: Recorder<T>, records: impl Records<T> + 'static) {
         let (clock, metrics) = (self.clock.clone(), self.metrics.clone());
         let records = Arc::new(records);
-        supervise(self.kit, &self.arbiter, T::KIND, "", move |cell| {
+        supervise(self.kit, &self.seat, T::KIND, "", move |cell| {
             RecorderActor::new(cell, recorder, records, clock, metrics)
         });
     }
@@ -129,7 +127,7 @@ impl Parts<'_> {
         })
         .await?;
         let forwarding = forwarding.clone();
-        supervise(self.kit, &self.arbiter, FORWARDER_KIND, T::NAME, move |cell| {
+        supervise(self.kit, &self.seat, FORWARDER_KIND, T::NAME, move |cell| {
             ForwarderActor::new(cell, forwarding, target())
         });
         Ok(())

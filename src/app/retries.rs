@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use actix_rt::ArbiterHandle;
-
 use super::actor_tree::{ActorTree, pacing};
 use super::records::Recorders;
 use super::stores::Stores;
@@ -13,7 +11,7 @@ use crate::actors::promoter::{PromoterActor, PromoterServices};
 use crate::actors::retry::RetryActor;
 use crate::metrics::Metrics;
 use crate::ports::clock::Clock;
-use crate::runtime::{Kit, supervise};
+use crate::runtime::{Kit, Seat, supervise};
 use crate::settings::Settings;
 use crate::workers::queues::Queue;
 use crate::workers::{Exclusive, OpenQueues, Producer};
@@ -62,7 +60,7 @@ impl Parts<'_> {
     }
 
     /// Starts the promoter.
-    pub(super) fn start_promoter(&self, arbiter: &ArbiterHandle) {
+    pub(super) fn start_promoter(&self, seat: &Seat) {
         let Parts { settings, stores, tree, recorders, metrics, .. } = self;
         let services = Arc::new(PromoterServices {
             stash: stores.stash.clone(),
@@ -79,7 +77,7 @@ impl Parts<'_> {
             clock: self.clock.clone(),
             events: recorders.events.clone(),
         });
-        supervise(self.kit, arbiter, PROMOTER_KIND, "", move |cell| PromoterActor::new(cell, services));
+        supervise(self.kit, seat, PROMOTER_KIND, "", move |cell| PromoterActor::new(cell, services));
     }
 
     fn owners(&self) -> Owners {

@@ -3,14 +3,17 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-/// Libraries that tell their own comings and goings at info. A filter that names them wins.
-const CHATTY: [&str; 1] = ["actix_server"];
+use log::LevelFilter;
+
+/// Libraries that tell their own comings and goings at info, or twice a second that Redis is away. A filter that names them wins.
+const CHATTY: [(&str, LevelFilter); 2] =
+    [("actix_server", LevelFilter::Warn), ("bullmq", LevelFilter::Error)];
 
 /// Starts logging with a filter in the syntax of `RUST_LOG`. A second start changes nothing.
 pub(super) fn start(filter: &str) {
     let mut builder = env_logger::Builder::new();
-    for library in CHATTY {
-        builder.filter_module(library, log::LevelFilter::Warn);
+    for (library, level) in CHATTY {
+        builder.filter_module(library, level);
     }
     builder.parse_filters(filter).format(|line, record| {
         let message = one_line(&record.args().to_string());

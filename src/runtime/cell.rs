@@ -1,9 +1,14 @@
 //! What can be known about an actor from outside, and done to it, without asking it: it may be dead or stuck.
 
 use std::{
+    collections::BTreeMap,
     fmt,
     panic::Location,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+    time::Duration,
 };
 
 use serde::Serialize;
@@ -14,7 +19,18 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{lock, panics::Cause};
+use super::{
+    arbiters::Seat,
+    exit::ExitReason,
+    lock,
+    panics::Cause,
+    policy::{Failures, RestartPolicy},
+    status::{ActorStatus, LastCause},
+};
+
+/// How long an actor may be unable to take a message, unless it says otherwise. With the time that it takes to find out, and the first
+/// back-off, a frozen actor is back within 5 s.
+const PATIENCE: Duration = Duration::from_millis(2_500);
 
 /// Where an actor is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -54,31 +70,100 @@ struct Shared {
     kind: &'static str,
     id: Arc<str>,
     born: Instant,
+    /// `None`: nobody watches its thread.
+    seat: Option<Seat>,
     phase: watch::Sender<Phase>,
     stop: CancellationToken,
     restart: Notify,
+    probe: Probe,
     seen: Mutex<Seen>,
 }
 
+/// How it is found out whether an actor that says nothing could take a message.
+#[derive(Default)]
+struct Probe {
+    /// It is at work right now.
+    at_work: AtomicBool,
+    /// It was at work since a probe came through.
+    worked: AtomicBool,
+    /// Looks of the watchdog at which the probe was under way.
+    unanswered: AtomicU32,
+    asked: Notify,
+}
+
+#[derive(Clone)]
 struct Seen {
     progress: Instant,
+    /// When its life, or the wait for the next, began.
+    since: Instant,
+    patience: Duration,
     last_message: Option<&'static str>,
-    last_cause: Option<(Cause, Instant)>,
+    last_cause: Option<Exit>,
+    exits: BTreeMap<ExitReason, u64>,
+    failures: Failures,
+    /// Why it is to begin anew.
+    asked: Option<Cause>,
     published: Option<Arc<Value>>,
+}
+
+/// Why a life ended, when, and how long it had lasted.
+#[derive(Clone)]
+struct Exit {
+    cause: Cause,
+    at: Instant,
+    lasted: Duration,
 }
 
 impl Cell {
     /// A cell of a running actor. [`supervise`](super::supervise) makes the one that it hands out.
     pub fn new(kind: &'static str, id: impl Into<String>) -> Self {
+        Self::seated(kind, id.into().into(), None)
+    }
+
+    pub(super) fn seated(kind: &'static str, id: Arc<str>, seat: Option<Seat>) -> Self {
         let born = Instant::now();
+        let seen = Seen {
+            progress: born,
+            since: born,
+            patience: PATIENCE,
+            last_message: None,
+            last_cause: None,
+            exits: BTreeMap::new(),
+            failures: Failures::default(),
+            asked: None,
+            published: None,
+        };
+        Self::with(kind, id, born, seat, 0, seen)
+    }
+
+    /// The cell of the actor that takes the place of one whose thread is lost, or that was given up: with all that is known of it.
+    pub(super) fn successor(&self, seat: Seat) -> Self {
+        let now = Instant::now();
+        let mut seen = Seen { progress: now, since: now, asked: None, ..lock(&self.0.seen).clone() };
+        if self.phase().life == Life::Failed {
+            seen.failures = Failures::default();
+        }
+        Self::with(self.0.kind, Arc::clone(&self.0.id), self.0.born, Some(seat), self.generation() + 1, seen)
+    }
+
+    fn with(
+        kind: &'static str,
+        id: Arc<str>,
+        born: Instant,
+        seat: Option<Seat>,
+        generation: u64,
+        seen: Seen,
+    ) -> Self {
         Self(Arc::new(Shared {
             kind,
-            id: id.into().into(),
+            id,
             born,
-            phase: watch::Sender::new(Phase { life: Life::Running, generation: 0 }),
+            seat,
+            phase: watch::Sender::new(Phase { life: Life::Running, generation }),
             stop: CancellationToken::new(),
             restart: Notify::new(),
-            seen: Mutex::new(Seen { progress: born, last_message: None, last_cause: None, published: None }),
+            probe: Probe::default(),
+            seen: Mutex::new(seen),
         }))
     }
 
@@ -92,6 +177,11 @@ impl Cell {
     /// The actor is alive and gets on.
     pub fn tick(&self) {
         lock(&self.0.seen).progress = Instant::now();
+    }
+
+    /// For an actor that may be busy with one thing for longer than most, and takes no message meanwhile: it is left alone for so long.
+    pub fn takes_at_most(&self, patience: Duration) {
+        lock(&self.0.seen).patience = patience;
     }
 
     /// Replaces the state that others see. It stays when the actor breaks or ends.
@@ -112,9 +202,18 @@ impl Cell {
     /// Cannot help where a handler blocks the thread.
     #[track_caller]
     pub fn restart(&self, reason: &str) {
+        let place = Location::caller();
+        self.begin_anew(Cause::new(ExitReason::Asked, reason, format!("{}:{}", place.file(), place.line())));
+    }
+
+    /// Restarts an actor that has work at hand and makes no progress. A failure like any other: after too many it is given up.
+    pub fn is_frozen(&self, what: &str) {
+        self.begin_anew(Cause::new(ExitReason::Frozen, what, String::new()));
+    }
+
+    fn begin_anew(&self, cause: Cause) {
         if self.is_alive() {
-            let place = Location::caller();
-            self.note(Cause::new(reason, format!("{}:{}", place.file(), place.line())));
+            lock(&self.0.seen).asked = Some(cause);
             self.0.restart.notify_one();
         }
     }
@@ -128,11 +227,15 @@ impl Cell {
             id: Arc::clone(&self.0.id),
             state: life,
             uptime_seconds: self.0.born.elapsed().as_secs(),
+            state_seconds: seen.since.elapsed().as_secs(),
             progress_seconds_ago: seen.progress.elapsed().as_secs(),
             restarts: generation,
-            last_cause: seen.last_cause.as_ref().map(|(cause, at)| LastCause {
+            exits: seen.exits.clone(),
+            last_cause: seen.last_cause.as_ref().map(|Exit { cause, at, lasted }| LastCause {
+                reason: cause.reason,
                 message: cause.message.clone(),
                 place: cause.place.clone(),
+                lasted_seconds: lasted.as_secs(),
                 seconds_ago: at.elapsed().as_secs(),
             }),
             last_message: seen.last_message,
@@ -170,12 +273,27 @@ impl Cell {
         self.0.phase.subscribe()
     }
 
-    /// Waits for the end: `Failed` or `Stopped`. By then the actor value is dropped.
+    /// Whether its thread was declared lost: whatever it still does counts for nothing.
+    pub fn is_lost(&self) -> bool {
+        self.0.seat.as_ref().is_some_and(Seat::is_lost)
+    }
+
+    /// Waits for the end: `Failed` or `Stopped`. By then the actor value is dropped, unless its thread is lost.
     pub async fn ended(&self) -> Life {
         let mut phase = self.watch();
-        match phase.wait_for(|phase| phase.life.is_over()).await {
-            Ok(phase) => phase.life,
-            Err(_) => self.phase().life, // cannot be: this cell holds the sender
+        let lost = async {
+            match &self.0.seat {
+                Some(seat) => seat.lost().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            ended = phase.wait_for(|phase| phase.life.is_over()) => match ended {
+                Ok(phase) => phase.life,
+                Err(_) => self.phase().life, // cannot be: this cell holds the sender
+            },
+            () = lost => Life::Stopped,
         }
     }
 
@@ -191,16 +309,101 @@ impl Cell {
         self.0.restart.notified().await;
     }
 
+    /// Takes why it is to begin anew.
+    pub(super) fn asked(&self) -> Option<Cause> {
+        lock(&self.0.seen).asked.take()
+    }
+
+    /// A life has ended for this reason.
     pub(super) fn note(&self, cause: Cause) {
-        lock(&self.0.seen).last_cause = Some((cause, Instant::now()));
+        let mut seen = lock(&self.0.seen);
+        *seen.exits.entry(cause.reason).or_default() += 1;
+        let lasted = seen.since.elapsed();
+        seen.last_cause = Some(Exit { cause, at: Instant::now(), lasted });
+    }
+
+    /// Counts a failure: how long to wait before the restart, or `None` when it was one too many.
+    pub(super) fn count_failure(&self, policy: &RestartPolicy) -> Option<Duration> {
+        lock(&self.0.seen).failures.add(policy, Instant::now())
     }
 
     pub(super) fn set_life(&self, life: Life) {
+        let mut seen = lock(&self.0.seen);
+        seen.since = Instant::now();
+        match life {
+            Life::Failed => *seen.exits.entry(ExitReason::Failed).or_default() += 1,
+            Life::Stopped => *seen.exits.entry(ExitReason::Stopped).or_default() += 1,
+            // What was asked of a probe was asked of the life before.
+            Life::Running | Life::Restarting => self.0.probe.came_through(),
+        }
+        drop(seen);
         self.0.phase.send_modify(|phase| phase.life = life);
     }
 
     pub(super) fn next_generation(&self) {
         self.0.phase.send_modify(|phase| phase.generation += 1);
+    }
+
+    /// It is on a thread that answers, or on one that nobody watches.
+    fn can_answer(&self) -> bool {
+        self.0.seat.as_ref().is_none_or(Seat::has_answered)
+    }
+
+    pub(super) fn is_on(&self, seat: &Seat) -> bool {
+        self.0.seat.as_ref().is_some_and(|own| own.is_same(seat))
+    }
+
+    pub(super) fn is_at_work(&self) -> bool {
+        self.0.probe.at_work.load(Ordering::Acquire)
+    }
+
+    /// The actor's turn on its thread begins, or ends.
+    pub(super) fn at_work(&self, begins: bool) {
+        self.0.probe.at_work.store(begins, Ordering::Release);
+        if begins {
+            self.0.probe.worked.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Waits until somebody wants to know whether it could take a message.
+    pub(super) async fn probe_asked(&self) {
+        self.0.probe.asked.notified().await;
+    }
+
+    /// It could take a message.
+    pub(super) fn probe_came_through(&self) {
+        self.0.probe.came_through();
+    }
+
+    /// One look of the watchdog, which looks this often. Restarts the actor if it could not take a message for longer than it may.
+    ///
+    /// Only an actor that was at work can have come to be held up; whoever has just handled a message is not.
+    pub(super) fn look(&self, every: Duration) {
+        let probe = &self.0.probe;
+        if self.phase().life != Life::Running || !self.can_answer() {
+            return; // a thread that is stuck is another matter
+        }
+        let under_way = probe.unanswered.load(Ordering::Relaxed);
+        let (quiet, patience) = {
+            let seen = lock(&self.0.seen);
+            (seen.progress.elapsed() > every, seen.patience)
+        };
+        if under_way > 0 {
+            probe.unanswered.store(under_way + 1, Ordering::Relaxed);
+            if every * under_way >= patience {
+                self.is_frozen("took no message");
+            }
+        } else if quiet && probe.worked.load(Ordering::Relaxed) {
+            probe.unanswered.store(1, Ordering::Relaxed);
+            probe.asked.notify_one();
+        }
+    }
+}
+
+impl Probe {
+    fn came_through(&self) {
+        self.unanswered.store(0, Ordering::Relaxed);
+        self.worked.store(false, Ordering::Relaxed);
     }
 }
 
@@ -208,38 +411,4 @@ impl fmt::Debug for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Cell({} {}, {:?})", self.0.kind, self.0.id, self.phase())
     }
-}
-
-/// What the status page and the dashboard show of an actor.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ActorStatus {
-    /// What it is.
-    pub kind: &'static str,
-    /// Which of its kind.
-    pub id: Arc<str>,
-    /// Where it is in its life.
-    pub state: Life,
-    /// Seconds since it was first started; restarts do not set it back.
-    pub uptime_seconds: u64,
-    /// Seconds since it last took a message or ticked. Large for an idle actor as for a stuck one.
-    pub progress_seconds_ago: u64,
-    /// Restarts since it was first started.
-    pub restarts: u64,
-    /// Why it last broke or was restarted.
-    pub last_cause: Option<LastCause>,
-    /// Name of the last message that it began to handle.
-    pub last_message: Option<&'static str>,
-    /// The state that it last published.
-    pub published: Option<Arc<Value>>,
-}
-
-/// Why an actor last broke or was restarted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct LastCause {
-    /// Text of the panic, or the reason that was given; one line, 300 characters at most.
-    pub message: String,
-    /// `file:line` of the panic, or of the call; may be empty.
-    pub place: String,
-    /// Seconds since then.
-    pub seconds_ago: u64,
 }

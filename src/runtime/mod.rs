@@ -8,6 +8,8 @@
 //!   of the context are lost. What an actor must not lose therefore lives in a store or with its parent.
 //! - The actor value is used again: `restarting()` has to set the fields right, `started()` arms the timers.
 //! - After too many failures it ends as [`Life::Failed`], which its [`Cell`] and the [`Registry`] go on showing.
+//! - The [`Watchdog`] restarts an actor that is frozen, with its mailbox. A thread that makes no progress is lost: [`supervise_again`] starts
+//!   its actors anew on another.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -65,12 +67,15 @@
 
 pub mod arbiters;
 pub mod cell;
+pub mod exit;
 mod panics;
 pub mod permits;
 pub mod policy;
 pub mod registry;
 pub mod shutdown;
+pub mod status;
 pub mod supervisor;
+pub mod watchdog;
 
 use std::{
     fmt,
@@ -78,14 +83,17 @@ use std::{
 };
 
 pub use self::{
-    arbiters::Arbiters,
-    cell::{ActorStatus, Cell, LastCause, Life, Phase},
+    arbiters::{Arbiters, Seat},
+    cell::{Cell, Life, Phase},
+    exit::ExitReason,
     panics::panic_text,
     permits::{ByteBudget, Permit, Permits},
     policy::RestartPolicy,
     registry::Registry,
     shutdown::{Shutdown, StopStep, Unfinished},
-    supervisor::{Supervised, supervise},
+    status::{ActorStatus, LastCause},
+    supervisor::{Supervised, supervise, supervise_again},
+    watchdog::Watchdog,
 };
 
 /// Is told of an actor that broke by itself, and where that leads: `Restarting`, or `Failed`. Must not block.

@@ -8,12 +8,15 @@ use std::{
     sync::Once,
 };
 
-/// Longest text of a panic that is kept, in characters: it goes into the log and onto the dashboard.
+use super::exit::ExitReason;
+
+/// Longest text of a panic that is kept, in characters: it goes into the log.
 const MAX_TEXT: usize = 300;
 
-/// Why an actor broke.
+/// Why a life of an actor ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Cause {
+    pub(super) reason: ExitReason,
     /// One line, bounded.
     pub(super) message: String,
     /// `file:line`; empty when there is none.
@@ -22,9 +25,9 @@ pub(super) struct Cause {
 
 impl Cause {
     /// Control characters become spaces, so that the text stays one line of a log.
-    pub(super) fn new(message: &str, place: String) -> Self {
+    pub(super) fn new(reason: ExitReason, message: &str, place: String) -> Self {
         let clean = |c: char| if c.is_control() { ' ' } else { c };
-        Self { message: message.chars().take(MAX_TEXT).map(clean).collect(), place }
+        Self { reason, message: message.chars().take(MAX_TEXT).map(clean).collect(), place }
     }
 }
 
@@ -35,7 +38,7 @@ pub fn panic_text(payload: &(dyn Any + Send)) -> String {
         (_, Some(text)) => text.as_str(),
         _ => "a panic without text",
     };
-    Cause::new(text, String::new()).message
+    Cause::new(ExitReason::Panicked, text, String::new()).message
 }
 
 thread_local! {
@@ -75,7 +78,7 @@ pub(super) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Cause> {
         if backtrace.status() == BacktraceStatus::Captured {
             log::error!("backtrace of the panic at {place}:\n{backtrace}");
         }
-        Cause { message: text, place }
+        Cause { reason: ExitReason::Panicked, message: text, place }
     })
 }
 

@@ -39,7 +39,7 @@ impl Default for RestartPolicy {
 }
 
 /// The failures of one actor inside the window.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Failures(VecDeque<Instant>);
 
 impl Failures {

@@ -5,10 +5,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use super::{
-    cell::{ActorStatus, Cell},
-    lock,
-};
+use super::{cell::Cell, lock, status::ActorStatus};
 
 /// The cells of all actors by kind and id. A clone is the same registry.
 ///
@@ -25,8 +22,12 @@ struct Kind {
 impl Registry {
     /// The state of every actor, by kind and id.
     pub fn list(&self) -> Vec<ActorStatus> {
-        let cells: Vec<Cell> = lock(&self.0).values().flat_map(|kind| kind.cells.values()).cloned().collect();
-        cells.iter().map(Cell::status).collect()
+        self.cells().iter().map(Cell::status).collect()
+    }
+
+    /// The cells of all, by kind and id.
+    pub fn cells(&self) -> Vec<Cell> {
+        lock(&self.0).values().flat_map(|kind| kind.cells.values()).cloned().collect()
     }
 
     /// The cell of one actor.

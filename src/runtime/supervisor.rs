@@ -9,17 +9,18 @@ use std::{
 };
 
 use actix::{
-    Actor, ActorContext as _, Addr, Context,
+    Actor, ActorContext as _, Addr, AsyncContext as _, Context,
     dev::{AsyncContextParts as _, ContextFut, channel},
+    fut,
 };
-use actix_rt::ArbiterHandle;
-use tokio::time::Instant;
+use log::Level;
 
 use super::{
     Kit,
+    arbiters::Seat,
     cell::{Cell, Life},
+    exit::ExitReason,
     panics::{Cause, caught},
-    policy::Failures,
 };
 
 /// Mailboxes have no limit: the one that actix offers does not hold senders back anyway.
@@ -33,16 +34,16 @@ pub struct Supervised<A: Actor> {
     pub cell: Cell,
 }
 
-/// Starts an actor on an arbiter, and restarts it by the policy of the kit whenever it breaks: on a panic
-/// anywhere in it, or when its context stops though nobody called [`Cell::stop`].
+/// Starts an actor on a thread, and restarts it by the policy of the kit whenever it breaks: on a panic
+/// anywhere in it, when its context stops though nobody called [`Cell::stop`], or when the watchdog finds it frozen.
 ///
-/// `make` runs on the arbiter, once, so what it builds need not be `Send`. A panic in it fails the actor. An
+/// `make` runs on the thread, once, so what it builds need not be `Send`. A panic in it fails the actor. An
 /// actor that takes the kind and id of an older one takes its place in the registry.
 ///
 /// Returns at once. On an arbiter that has ended the actor is `Stopped` from the beginning.
 pub fn supervise<A, F>(
     kit: &Kit,
-    arbiter: &ArbiterHandle,
+    seat: impl Into<Seat>,
     kind: &'static str,
     id: impl Into<String>,
     make: F,
@@ -51,18 +52,56 @@ where
     A: Actor<Context = Context<A>> + actix::Supervised,
     F: FnOnce(Cell) -> A + Send + 'static,
 {
-    let cell = Cell::new(kind, id);
+    let seat = seat.into();
+    let cell = Cell::seated(kind, id.into().into(), Some(seat.clone()));
+    start(kit, &seat, cell, None, make)
+}
+
+/// Starts an actor in the place of one whose thread is lost, or that was given up: another actor with another address and an empty mailbox,
+/// but the same history. One by which its thread was lost has failed, and waits for its turn as after a panic; one that was given up
+/// begins to count its failures anew.
+///
+/// The lost one is stopped, which it hears if its thread ever goes on. The caller sees to it that what it does until then counts for
+/// nothing.
+pub fn supervise_again<A, F>(kit: &Kit, seat: impl Into<Seat>, old: &Cell, make: F) -> Supervised<A>
+where
+    A: Actor<Context = Context<A>> + actix::Supervised,
+    F: FnOnce(Cell) -> A + Send + 'static,
+{
+    let seat = seat.into();
+    let broke = match (old.is_alive(), old.is_at_work()) {
+        (true, true) => {
+            let place = old.status().last_message.map(|message| format!("in {message}")).unwrap_or_default();
+            Some(Cause::new(ExitReason::LostArbiter, "did not yield its thread", place))
+        }
+        (true, false) => {
+            old.note(Cause::new(ExitReason::LostArbiter, "its thread was lost to another", String::new()));
+            None
+        }
+        (false, _) => None,
+    };
+    old.stop();
+    let cell = old.successor(seat.clone());
+    kit.count_restart(cell.kind());
+    start(kit, &seat, cell, broke, make)
+}
+
+fn start<A, F>(kit: &Kit, seat: &Seat, cell: Cell, broke: Option<Cause>, make: F) -> Supervised<A>
+where
+    A: Actor<Context = Context<A>> + actix::Supervised,
+    F: FnOnce(Cell) -> A + Send + 'static,
+{
     let (sender, receiver) = channel::channel(UNBOUNDED);
     kit.registry().insert(cell.clone());
 
     let kit = kit.clone();
     let mut fate = Fate { cell: cell.clone(), kit: kit.clone(), end: Life::Stopped };
     // An arbiter that has ended drops the closure, and with it the receiver and the fate.
-    arbiter.spawn_fn(move || match caught(|| make(fate.cell.clone())) {
+    seat.arbiter().spawn_fn(move || match caught(|| make(fate.cell.clone())) {
         Ok(actor) => {
             let context = Some(Context::with_receiver(receiver).into_future(actor));
-            let supervisor = Supervisor { context, sound: false, failures: Failures::default(), kit, fate };
-            actix_rt::spawn(supervisor.run());
+            let supervisor = Supervisor { context, sound: false, kit, fate };
+            actix_rt::spawn(supervisor.run(broke));
         }
         Err(cause) => {
             drop(receiver);
@@ -109,7 +148,6 @@ where
     context: Option<ContextFut<A, Context<A>>>,
     /// Whether the actor was started and did not break since: only then may its last hooks run.
     sound: bool,
-    failures: Failures,
     kit: Kit,
     fate: Fate,
 }
@@ -118,7 +156,7 @@ where
 enum Turn {
     /// Somebody stopped it, or nobody can reach it any more.
     Over,
-    RestartAsked,
+    RestartAsked(Cause),
     Broke(Cause),
 }
 
@@ -126,17 +164,22 @@ impl<A> Supervisor<A>
 where
     A: Actor<Context = Context<A>> + actix::Supervised,
 {
-    async fn run(mut self) {
+    /// `broke`: how the one broke in whose place this one starts.
+    async fn run(mut self, broke: Option<Cause>) {
         let cell = self.fate.cell.clone();
-        let mut turn = self.live(&cell).await;
+        let mut turn = match broke {
+            Some(cause) => Turn::Broke(cause),
+            None => self.live(&cell).await,
+        };
         loop {
             let wait = match turn {
                 Turn::Over => return,
-                Turn::RestartAsked => {
-                    log::warn!("actor restarts as it was asked to actor={} id={}", cell.kind(), cell.id());
+                Turn::RestartAsked(cause) => {
+                    complain("actor restarts as it was asked to", &cell, &cause);
+                    cell.note(cause);
                     Duration::ZERO
                 }
-                Turn::Broke(cause) => match self.failures.add(self.kit.policy(), Instant::now()) {
+                Turn::Broke(cause) => match cell.count_failure(self.kit.policy()) {
                     None => return self.fate.fail(cause),
                     Some(wait) => {
                         complain("actor broke, it will restart", &cell, &cause);
@@ -151,7 +194,11 @@ where
             tokio::select! {
                 biased;
                 () = cell.stop_asked() => return,
-                () = cell.restart_asked() => {}
+                () = cell.restart_asked() => {
+                    if let Some(cause) = cell.asked() {
+                        cell.note(cause);
+                    }
+                }
                 () = tokio::time::sleep(wait) => {}
             }
             turn = match self.restart(&cell) {
@@ -164,17 +211,34 @@ where
 
     /// Runs the actor until something happens to it.
     async fn live(&mut self, cell: &Cell) -> Turn {
-        tokio::select! {
-            biased;
-            () = cell.stop_asked() => Turn::Over,
-            () = cell.restart_asked() => Turn::RestartAsked,
-            turn = poll_fn(|task| self.poll_actor(task)) => turn,
+        loop {
+            tokio::select! {
+                biased;
+                () = cell.stop_asked() => return Turn::Over,
+                () = cell.restart_asked() => match cell.asked() {
+                    Some(cause) if cause.reason == ExitReason::Frozen => return Turn::Broke(cause),
+                    Some(cause) => return Turn::RestartAsked(cause),
+                    None => {}
+                },
+                () = cell.probe_asked() => self.probe(),
+                turn = poll_fn(|task| self.poll_actor(task)) => return turn,
+            }
+        }
+    }
+
+    /// Finds out whether the actor could take a message: where a `ctx.wait` holds up its mailbox, this is held up, too.
+    fn probe(&mut self) {
+        if let Some(context) = &mut self.context {
+            let cell = self.fate.cell.clone();
+            context.ctx().spawn(fut::wrap_future(async move { cell.probe_came_through() }));
         }
     }
 
     fn poll_actor(&mut self, task: &mut task::Context<'_>) -> Poll<Turn> {
         let Some(context) = &mut self.context else { return Poll::Ready(Turn::Over) };
+        self.fate.cell.at_work(true);
         let polled = caught(|| Pin::new(&mut *context).poll(task));
+        self.fate.cell.at_work(false);
         self.sound = matches!(polled, Ok(Poll::Pending));
         match polled {
             Ok(Poll::Pending) => Poll::Pending,
@@ -183,7 +247,11 @@ where
             Ok(Poll::Ready(())) if self.fate.cell.is_stop_asked() || !context.ctx().parts().connected() => {
                 Poll::Ready(Turn::Over)
             }
-            Ok(Poll::Ready(())) => Poll::Ready(Turn::Broke(Cause::new("its context stopped", String::new()))),
+            Ok(Poll::Ready(())) => Poll::Ready(Turn::Broke(Cause::new(
+                ExitReason::StoppedItself,
+                "its context stopped",
+                String::new(),
+            ))),
         }
     }
 
@@ -225,9 +293,14 @@ where
 }
 
 fn complain(what: &str, cell: &Cell, cause: &Cause) {
-    let (kind, id, Cause { message, place }) = (cell.kind(), cell.id(), cause);
+    let (kind, id, Cause { reason, message, place }) = (cell.kind(), cell.id(), cause);
     let last_message = cell.status().last_message.unwrap_or("-");
-    log::error!("{what} actor={kind} id={id} err={message} place={place} last_message={last_message}");
+    let (level, reason) =
+        (if *reason == ExitReason::Asked { Level::Warn } else { Level::Error }, reason.as_str());
+    log::log!(
+        level,
+        "{what} actor={kind} id={id} reason={reason} err={message} place={place} last_message={last_message}"
+    );
 }
 
 #[cfg(test)]

@@ -7,12 +7,12 @@ mod blocked_owners;
 mod clients;
 mod dashboard;
 mod dead_letters;
-mod source_letters;
 mod events;
 mod fake_queue;
 mod fakes;
 mod operational_events;
 mod queues;
+mod source_letters;
 mod status;
 
 use std::collections::HashMap;

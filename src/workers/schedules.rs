@@ -10,8 +10,8 @@ use crate::domain::job::{Cadence, JobId};
 use crate::ports::StoreResult;
 use crate::ports::job_queue::{JobQueue, NewSchedule};
 
-/// The store may have lost a schedule, or its next job: it is back within this.
-const AGAIN: Duration = Duration::from_secs(60);
+/// The store may have lost a schedule, or its next job: it is back within a minute, however long the store takes.
+const AGAIN: Duration = Duration::from_secs(50);
 /// A store that is away is asked again after this.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -121,7 +121,7 @@ impl ScheduleTable {
         Ok(())
     }
 
-    /// Has the store follow the table: at once, and then every minute. Stale ones are removed once: while versions change, an old
+    /// Has the store follow the table: at once, and then within each minute. Stale ones are removed once: while versions change, an old
     /// replica must not go on removing what a new one puts.
     pub fn keep(self) -> KeptSchedules {
         let task = tokio::spawn(async move {

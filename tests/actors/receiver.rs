@@ -39,6 +39,8 @@ pub(crate) enum Act {
     Hang { done: bool },
     /// The sender itself breaks.
     Panic,
+    /// The sender itself never comes to an end, whatever its time-out.
+    Endless,
 }
 
 /// How a receiver behaves.
@@ -350,6 +352,10 @@ impl WebhookSender for SimSender {
             }
             let now_ms = receiver.clock.now_ms();
             let (index, act, latency_ms) = receiver.book().begin(life, &request, now_ms);
+            if act == Act::Endless {
+                receiver.book().requests[index].ended_ms = Some(now_ms); // nothing is on the wire
+                return std::future::pending().await;
+            }
             let wire = Arc::new(Wire { receiver, index, state: Mutex::default() });
             let end = SendersEnd(wire.clone());
             let latency = Duration::from_millis(latency_ms);
@@ -372,6 +378,7 @@ impl WebhookSender for SimSender {
                 Act::Closed { .. } => Err(no_answer(NoAnswer::Closed)),
                 Act::Hang { .. } => Err(no_answer(NoAnswer::Closed)),
                 Act::Panic => panic!("a panic of the simulation"),
+                Act::Endless => unreachable!("it has not begun"),
             };
             wire.end(act == Act::Ok);
             drop(end);

@@ -8,7 +8,9 @@ use actix::{Addr, System};
 use bytes::Bytes;
 use dispatcher::actors::config_cache::{ConfigCacheActor, Refresh, Reload, ReloadDecisions, config_table};
 use dispatcher::actors::delivery::{DeliveryLimits, DeliveryServices, StashQuota};
-use dispatcher::actors::delivery_fleet::{DELIVERY_KIND, DeliveryFleetActor, Introduce, QuiesceAll};
+use dispatcher::actors::delivery_fleet::{
+    ArbiterLost, DELIVERY_KIND, DeliveryFleetActor, Introduce, QuiesceAll,
+};
 use dispatcher::actors::ingest::transfer::TransferStage;
 use dispatcher::actors::ingest::{KafkaIngestActor, LagProbe, Stage};
 use dispatcher::actors::meters::Meters;
@@ -284,6 +286,7 @@ impl Ports {
 pub(crate) struct Life<'a> {
     pub(crate) world: &'a World,
     pub(crate) kit: Kit,
+    arbiters: Arc<Arbiters>,
     pub(crate) fleet: Addr<DeliveryFleetActor>,
     pub(crate) config_cache: Addr<ConfigCacheActor>,
     stage: Supervised<KafkaIngestActor<TransferStage>>,
@@ -325,8 +328,9 @@ impl<'a> Life<'a> {
             metrics: metrics.clone(),
         });
         let (fleet_kit, fleet_configs) = (kit.clone(), configs.clone());
+        let fleet_arbiters = arbiters.clone();
         let fleet = supervise(&kit, &arbiter, "fleet", "", move |cell| {
-            DeliveryFleetActor::new(cell, fleet_kit, arbiters, services, fleet_configs)
+            DeliveryFleetActor::new(cell, fleet_kit, fleet_arbiters, services, fleet_configs)
         })
         .addr;
         let (changes, cache_metrics) = (fleet.clone().recipient(), metrics.clone());
@@ -357,7 +361,7 @@ impl<'a> Life<'a> {
         let stage = supervise(&kit, &arbiter, TransferStage::KIND, "", move |cell| {
             KafkaIngestActor::new(cell, stage)
         });
-        Self { world, kit, fleet, config_cache, stage, stop_reading, stop }
+        Self { world, kit, arbiters, fleet, config_cache, stage, stop_reading, stop }
     }
 
     /// Writes a client's config, and sees to it that the process knows.
@@ -400,6 +404,12 @@ impl<'a> Life<'a> {
         if let Some(cell) = self.kit.registry().get(kind, id) {
             cell.restart("the simulation wants it");
         }
+    }
+
+    /// The thread of the delivery actors is declared lost.
+    pub(crate) fn lose_thread(&self) {
+        self.arbiters.replace(0).unwrap();
+        self.fleet.do_send(ArbiterLost);
     }
 
     /// The cell of a client's delivery actor.

@@ -8,8 +8,7 @@ use crate::kit::api::Api;
 use crate::kit::service::Service;
 
 const OPEN: [&str; 4] = ["/status", "/livez", "/readyz", "/metrics"];
-const GUARDED: [&str; 4] =
-    ["/v1/clients", "/v1/clients/acme", "/v1/dead-letters", "/v1/dead-letters/source"];
+const GUARDED: [&str; 4] = ["/v1/clients", "/v1/clients/acme", "/v1/dead-letters", "/v1/dead-letters/source"];
 
 #[actix_web::test]
 async fn with_a_token_everything_but_the_probes_needs_it() {

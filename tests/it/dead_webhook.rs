@@ -16,7 +16,7 @@ use crate::kit::wait::{eventually, holds};
 const LONG: Duration = Duration::from_secs(90);
 
 /// A webhook is given up after 4 s here, and tried every 300 ms.
-fn impatient(builder: Builder) -> Builder {
+pub(crate) fn impatient(builder: Builder) -> Builder {
     builder
         .env("DISPATCHER_RETRY_TTL", "4s")
         .env("DISPATCHER_RETRY_BASE", "100ms")
@@ -27,7 +27,7 @@ async fn status_of(api: &Api, client: &str) -> Value {
     api.get(&format!("/v1/clients/{client}")).await.map_or(Value::Null, |reply| reply.json())
 }
 
-async fn until_status(api: &Api, client: &str, status: &str) {
+pub(crate) async fn until_status(api: &Api, client: &str, status: &str) {
     eventually(&format!("{client} to be {status}"), LONG, async || {
         let told = status_of(api, client).await;
         holds(told["config"]["status"] == status, || told.to_string())
@@ -36,7 +36,7 @@ async fn until_status(api: &Api, client: &str, status: &str) {
 }
 
 /// What was told of a client, in order.
-async fn happenings(api: &Api, client: &str) -> Vec<String> {
+pub(crate) async fn happenings(api: &Api, client: &str) -> Vec<String> {
     let told = api.get(&format!("/v1/operational-events?client={client}")).await.unwrap().json();
     let events = told["events"].as_array().cloned().unwrap_or_default();
     events.iter().map(|event| event["type"].as_str().unwrap_or_default().to_owned()).collect()

@@ -11,10 +11,19 @@
 
 mod kit;
 #[cfg(feature = "cluster")]
+#[path = "../node/mod.rs"]
+mod node;
+#[cfg(feature = "cluster")]
+#[path = "../workers/process.rs"]
+mod process;
+#[cfg(feature = "cluster")]
 #[path = "../services/mod.rs"]
 mod services;
 
 mod admin;
+mod big_stash;
+#[cfg(feature = "cluster")]
+mod boards;
 #[cfg(feature = "cluster")]
 mod both_modes;
 mod bounds;
@@ -29,6 +38,7 @@ mod fixtures;
 mod flow;
 mod hostile;
 mod kill;
+mod long_outage;
 mod operational_events;
 mod outage;
 #[cfg(feature = "cluster")]
@@ -40,10 +50,14 @@ mod passwords;
 mod queues;
 mod readme;
 #[cfg(feature = "cluster")]
+mod redis_away;
+#[cfg(feature = "cluster")]
 mod redis_emptied;
 #[cfg(feature = "cluster")]
 mod replicas;
 mod roles;
 mod stop;
+#[cfg(feature = "cluster")]
+mod switched_off;
 #[cfg(feature = "cluster")]
 mod topics;

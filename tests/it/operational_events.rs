@@ -240,7 +240,10 @@ async fn two_replicas_write_each_event_to_the_topic_once_and_in_order() {
 
 /// Reads the topic of the events: `count` records, and that there are no more.
 #[cfg(feature = "cluster")]
-async fn read_topic(cluster: &crate::kit::cluster::Cluster, count: usize) -> Vec<(Option<String>, Value)> {
+pub(crate) async fn read_topic(
+    cluster: &crate::kit::cluster::Cluster,
+    count: usize,
+) -> Vec<(Option<String>, Value)> {
     use futures_util::StreamExt as _;
     use rdkafka::ClientConfig;
     use rdkafka::consumer::{Consumer as _, StreamConsumer};

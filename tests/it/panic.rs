@@ -14,7 +14,7 @@ const LONG: Duration = Duration::from_secs(60);
 #[actix_web::test]
 async fn a_delivery_actor_that_panics_comes_back_and_delivers_what_it_had() {
     // Debug builds of the service obey this: the actor of that client panics when it starts its fifth delivery.
-    let service = Service::shared().env("DISPATCHER_FAULT_PANIC", "acme:5").start().await;
+    let service = Service::shared().env("DISPATCHER_FAULT", "panic=acme:5").start().await;
     let receiver = Receiver::healthy();
     let api = service.api();
     for client in ["acme", "other"] {

@@ -1,12 +1,37 @@
-// What the real BullMQ of Node says and does: one command a line on stdin, one JSON answer a line on stdout.
+// What the real BullMQ of Node, and Bull Board, say and do: one command a line on stdin, one JSON answer a line on stdout.
 // node interop.js <port> <prefix> <bullmq|bullmq5>
 const [port, prefix, library] = process.argv.slice(2);
 const { Queue, Worker } = require(library);
 const connection = { host: '127.0.0.1', port: Number(port), maxRetriesPerRequest: null };
 
 const queues = {};
-const queue = (name) => (queues[name] ??= new Queue(name, { connection, prefix }));
+// While Redis is away it says so again and again; who asks waits.
+const open = (name) => new Queue(name, { connection, prefix }).on('error', () => {});
+const queue = (name) => (queues[name] ??= open(name));
 const workers = {};
+
+// Bull Board without a server: its routes, called as a browser's requests would be.
+let board;
+function openBoard(names) {
+  const { createBullBoard } = require('@bull-board/api');
+  const { BullMQAdapter } = require('@bull-board/api/bullMQAdapter');
+  const server = {};
+  for (const setter of ['ViewsPath', 'StaticPath', 'UIConfig', 'EntryRoute', 'ErrorHandler']) {
+    server[`set${setter}`] = () => server;
+  }
+  server.setQueues = (queues) => Object.assign(server, { queues });
+  server.setApiRoutes = (routes) => Object.assign(server, { routes });
+  createBullBoard({ queues: names.map((name) => new BullMQAdapter(queue(name))), serverAdapter: server });
+  return server;
+}
+function routeOf(route, method, path) {
+  if (![route.method].flat().includes(method)) return null;
+  for (const pattern of [route.route].flat()) {
+    const found = path.match(new RegExp(`^${pattern.replace(/:(\w+)/g, '(?<$1>[^/]+)')}$`));
+    if (found) return { ...found.groups };
+  }
+  return null;
+}
 
 const commands = {
   async add({ queue: name, job, data, opts }) {
@@ -57,6 +82,18 @@ const commands = {
   async upsert({ queue: name, id, repeat, template }) {
     await queue(name).upsertJobScheduler(id, repeat, template);
     return true;
+  },
+  // A request of Bull Board's page, whose board has these queues.
+  async board({ queues: names, method = 'get', path, query = {}, body }) {
+    board ??= openBoard(names);
+    for (const route of board.routes) {
+      const params = routeOf(route, method, path);
+      if (params) {
+        const answer = await route.handler({ queues: board.queues, uiConfig: {}, params, query, body, headers: {} });
+        return { status: answer.status ?? 200, body: answer.body };
+      }
+    }
+    throw new Error(`Bull Board has no ${method} ${path}`);
   },
   async workers({ queue: name }) {
     return (await queue(name).getWorkers()).length;

@@ -1,8 +1,5 @@
 //! The real BullMQ of Node on the same queues: it sees what we see, acts on our jobs, and each runs what the other adds.
 
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use dispatcher::domain::job::{Cadence, JobId, JobState};
@@ -15,67 +12,13 @@ use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use crate::process::spawn;
+use crate::node::Node;
 use crate::services::{redis, unique};
 use crate::world::{Ended, FreedJob, KeptJob, World, does, eventually, job, soon, tidy, work};
 
-/// A Node process with the library.
-struct Node(Mutex<Child>);
-
-impl Node {
-    fn new(prefix: &str, library: &str) -> Self {
-        static INSTALLED: OnceLock<()> = OnceLock::new();
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/node");
-        INSTALLED.get_or_init(|| {
-            let installed = Command::new(format!("{folder}/install")).status().unwrap();
-            assert!(installed.success(), "tests/node/install needs node and npm");
-        });
-        let mut command = Command::new("setpriv");
-        command
-            .args(["--pdeathsig", "KILL", "node", &format!("{folder}/interop.js")])
-            .args([&redis().port().to_string(), prefix, library])
-            .env("NODE_PATH", concat!(env!("CARGO_MANIFEST_DIR"), "/target/services/node/node_modules"))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped());
-        Self(Mutex::new(spawn(command)))
-    }
-
-    fn try_ask(&self, command: &Value) -> Result<Value, String> {
-        let mut child = self.0.lock().unwrap();
-        writeln!(child.stdin.as_mut().unwrap(), "{command}").unwrap();
-        let mut line = String::new();
-        BufReader::with_capacity(1, child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        let answer: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("node said {line:?}"));
-        match answer.get("err") {
-            Some(err) => Err(err.to_string()),
-            None => Ok(answer["ok"].clone()),
-        }
-    }
-
-    fn ask(&self, command: &Value) -> Value {
-        tokio::task::block_in_place(|| self.try_ask(command)).unwrap()
-    }
-
-    fn job(&self, queue: &str, id: &str) -> Value {
-        self.ask(&json!({"do": "job", "queue": queue, "id": id}))
-    }
-
-    fn act(&self, queue: &str, id: &str, act: &str) {
-        self.ask(&json!({"do": "act", "queue": queue, "id": id, "act": act}));
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        let mut child = self.0.lock().unwrap();
-        let _ = child.kill();
-        let _ = child.wait();
-    }
-}
-
 fn both(library: &str) -> (World, Node) {
     let prefix = unique("interop");
-    (World::new(redis(), &prefix), Node::new(&prefix, library))
+    (World::new(redis(), &prefix), Node::new(redis().port(), &prefix, library))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,12 +2,17 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
 
 #[cfg(feature = "cluster")]
+mod board;
+#[cfg(feature = "cluster")]
 mod crashes;
 mod example;
 mod exclusive;
 mod handling;
 #[cfg(feature = "cluster")]
 mod interop;
+#[cfg(feature = "cluster")]
+#[path = "../node/mod.rs"]
+mod node;
 #[cfg(feature = "cluster")]
 mod outages;
 #[cfg(feature = "cluster")]
@@ -18,6 +23,7 @@ mod schedules;
 #[cfg(feature = "cluster")]
 #[path = "../services/mod.rs"]
 mod services;
+mod ticks;
 mod upkeep;
 mod world;
 

@@ -224,9 +224,7 @@ impl Row {
             since_ms: state.filter(|state| state.phase == phase).map(|state| state.since_ms),
             reason,
             next_attempt_at_ms: state.and_then(|state| state.next_attempt_at_ms).filter(|_| !is_stopped),
-            disable_at_ms: failing_since
-                .filter(|_| !is_stopped)
-                .map(|since| since.saturating_add(give_up)),
+            disable_at_ms: failing_since.filter(|_| !is_stopped).map(|since| since.saturating_add(give_up)),
             webhook: self.webhook.clone(),
             owner: facts.config.and_then(|config| config.owner.clone()),
             active: facts.config.is_some_and(|config| config.is_active()),

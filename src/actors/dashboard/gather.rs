@@ -152,7 +152,8 @@ impl Stores {
             or_before("queues");
         }
         Gathered {
-            backlogs: backlogs.map_or_else(|| before.backlogs.clone(), |all| Arc::new(all.into_iter().collect())),
+            backlogs: backlogs
+                .map_or_else(|| before.backlogs.clone(), |all| Arc::new(all.into_iter().collect())),
             states: states.map_or_else(|| before.states.clone(), |all| Arc::new(all.into_iter().collect())),
             queues: if queues.len() < self.queues.len() { before.queues.clone() } else { queues },
             dependencies,
@@ -198,7 +199,8 @@ impl Stores {
 }
 
 async fn show(queue: &dyn JobQueue) -> StoreResult<QueueView> {
-    let (counts, paused, oldest) = tokio::try_join!(queue.counts(), queue.is_paused(), queue.oldest_waiting())?;
+    let (counts, paused, oldest) =
+        tokio::try_join!(queue.counts(), queue.is_paused(), queue.oldest_waiting())?;
     let counts = JobState::ALL.iter().map(|state| (state.as_str().to_owned(), counts.of(*state).into()));
     Ok(QueueView {
         name: queue.spec().name,

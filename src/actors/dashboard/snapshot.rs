@@ -272,8 +272,10 @@ impl Memory {
             self.seconds.pop_front();
         }
         self.seconds.push_back((delivered, failed));
-        let (good, bad) =
-            self.seconds.iter().fold((0, 0), |(good, bad), (delivered, failed)| (good + delivered, bad + failed));
+        let (good, bad) = self
+            .seconds
+            .iter()
+            .fold((0, 0), |(good, bad), (delivered, failed)| (good + delivered, bad + failed));
         overview.rate = self.rate.shown();
         overview.failure_rate = self.failure_rate.shown();
         overview.success_share = (good + bad > 0).then(|| good as f64 / (good + bad) as f64);
@@ -334,7 +336,8 @@ impl Overview {
 }
 
 fn actors(inputs: &Inputs<'_>) -> ActorsView {
-    let mut view = ActorsView { total: inputs.actors.len(), restarts: inputs.restarts, ..ActorsView::default() };
+    let mut view =
+        ActorsView { total: inputs.actors.len(), restarts: inputs.restarts, ..ActorsView::default() };
     for actor in inputs.actors {
         *view.kinds.entry(actor.kind).or_default() += 1;
         match actor.state {

@@ -28,7 +28,8 @@ impl World {
     fn of(clients: &[(&str, Status, &str)]) -> Self {
         let (writer, configs) = config_table();
         let stored = clients.iter().map(|(client, status, value)| {
-            let config = read_value(&ClientId::new(client), *status, false, 1, 0, Some("ann".to_owned()), value);
+            let config =
+                read_value(&ClientId::new(client), *status, false, 1, 0, Some("ann".to_owned()), value);
             StoredConfig { config: Arc::new(config), value: (*value).to_owned() }
         });
         writer.put(None, stored.collect(), 0);
@@ -173,7 +174,11 @@ fn the_hour_has_a_point_each_ten_seconds_and_no_more_than_its_length() {
         last = world.look();
     }
     assert_eq!(last.hour.len(), 360);
-    assert!(last.hour.iter().all(|point| point.rate == 1.0 && point.failure_rate == 0.0), "{:?}", last.hour[0]);
+    assert!(
+        last.hour.iter().all(|point| point.rate == 1.0 && point.failure_rate == 0.0),
+        "{:?}",
+        last.hour[0]
+    );
     assert_eq!(client(&last, "a").minutes.len(), 60);
     assert!(client(&last, "a").minutes.iter().all(|minute| *minute == (60, 0)));
 }
@@ -209,7 +214,10 @@ fn what_needs_to_be_looked_at_comes_first() {
     let by_reason = ClientQuery { filter: Some("CONNECT".to_owned()), ..all.clone() };
     assert_eq!(find(by_reason), (vec!["dead".to_owned()], 1));
     let second = ClientQuery { offset: 1, ..all };
-    assert_eq!((second.find(&snapshot.clients, 2).rows.len(), second.find(&snapshot.clients, 2).matched), (2, 4));
+    assert_eq!(
+        (second.find(&snapshot.clients, 2).rows.len(), second.find(&snapshot.clients, 2).matched),
+        (2, 4)
+    );
 }
 
 #[test]

@@ -64,7 +64,8 @@ fn percentiles(counts: &Counts) -> Option<Latency> {
             let count = f64::from(*count);
             if below + count >= wanted {
                 let (begin, end) = (begin_of(range), begin_of(range + 1));
-                let ms = if range == RANGES - 1 { end } else { begin + (end - begin) * (wanted - below) / count };
+                let ms =
+                    if range == RANGES - 1 { end } else { begin + (end - begin) * (wanted - below) / count };
                 return (ms * 100.0).round() / 100.0;
             }
             below += count;
@@ -98,7 +99,13 @@ impl Rate {
 
     /// As it is shown: more digits would only flicker.
     pub(super) fn shown(&self) -> f64 {
-        let scale = if self.rate < 10.0 { 100.0 } else if self.rate < 100.0 { 10.0 } else { 1.0 };
+        let scale = if self.rate < 10.0 {
+            100.0
+        } else if self.rate < 100.0 {
+            10.0
+        } else {
+            1.0
+        };
         (self.rate * scale).round() / scale
     }
 }

@@ -19,6 +19,10 @@ const BURY_AGAIN: Duration = Duration::from_secs(1);
 impl WebhookDeliveryActor {
     /// Takes over what is known of this client. Without rows nobody is asked: the stash may be away.
     pub(super) fn load(&mut self, ctx: &mut Context<Self>) {
+        let killers = self.inbox.killers();
+        if !killers.is_empty() {
+            return self.give_up(killers, ctx);
+        }
         let Standing { rows, state } = self.inbox.standing();
         self.life.rows = rows;
         if let Some(state) = state {
@@ -27,9 +31,9 @@ impl WebhookDeliveryActor {
         if rows.are_none() {
             return self.loaded(ctx);
         }
-        let stash = self.services.stash_writes.clone();
+        let (stash, fence) = (self.services.stash_writes.clone(), self.inbox.fence().clone());
         // What an earlier life had asked to be written is written before we look.
-        let written = async move { write_all(&stash, Vec::new()).await }.into_actor(self);
+        let written = async move { write_all(&stash, Vec::new(), &fence).await }.into_actor(self);
         ctx.spawn(written.map(|_, actor, ctx| actor.loaded(ctx)));
     }
 

@@ -24,11 +24,16 @@ const FETCH: (usize, usize) = (256, 4 << 20);
 /// The same while one row is looked for that tells whether the webhook lives: of a thousand dead clients each reads this much.
 const PROBE_FETCH: (usize, usize) = (32, 64 << 10);
 
-/// How long a lease is held. Longer than any request (60 s): a row on the wire is still ours when it is answered.
-const LEASE: Duration = Duration::from_secs(90);
+/// A lease is held for so much longer than a request of the client may take: whoever takes it when it has expired finds none of ours on
+/// the wire.
+const LEASE_BEYOND: Duration = Duration::from_secs(30);
 
-/// A lease that ends sooner is renewed before rows are read under it.
-const LEASE_LEFT: Duration = Duration::from_secs(75);
+/// A lease that ends sooner than this after such a request is renewed before rows are read under it.
+const LEASE_LEFT: Duration = Duration::from_secs(15);
+
+/// Rows of which the outcome is not durable, at most: they are sent faster than they are deleted, and each is held in memory, and sent
+/// again after a crash.
+const UNDECIDED: usize = 512;
 
 /// The pause between passes when nothing says that there is more: kicks only make it sooner.
 const RECHECK: Duration = Duration::from_secs(1);
@@ -249,6 +254,9 @@ impl WebhookDeliveryActor {
         if self.no_rows_in_hand() || self.life.state.is_probing() || self.life.drain.starved {
             return self.no_rows_in_hand();
         }
+        if self.life.writes.undecided() >= UNDECIDED {
+            return false;
+        }
         let waiting = self.life.lanes.rows();
         let on_the_wire: usize = self.life.in_flight.values().map(InFlight::row_bytes).sum();
         waiting.records < (settings.concurrency * 4).min(FETCH.0)
@@ -264,13 +272,15 @@ impl WebhookDeliveryActor {
         let (claim, held) = (self.life.claim, self.life.drain.lease);
         let (records, bytes) = if self.life.state.is_probing() { PROBE_FETCH } else { FETCH };
         let bytes = bytes.min(self.services.limits.client_bytes);
-        let fresh = held.filter(|held| held.until_boot_ms - now_boot_ms > LEASE_LEFT.as_millis() as i64);
+        let Target::Webhook(settings) = &self.life.target else { return };
+        let (ttl, left) = (settings.timeout + LEASE_BEYOND, settings.timeout + LEASE_LEFT);
+        let fresh = held.filter(|held| held.until_boot_ms - now_boot_ms > left.as_millis() as i64);
         let look = async move {
             let lease = match fresh {
                 Some(lease) => lease,
                 None => {
                     let token = held.map(|held| held.lease.token);
-                    let ttl_ms = LEASE.as_millis() as i64;
+                    let ttl_ms = ttl.as_millis() as i64;
                     let lease = services.stash.lease_drain(&client, ownership, token, now_ms, ttl_ms).await;
                     // Only the lease is another's, or the whole partition?
                     if matches!(lease, Err(StoreError::Fenced(_)))

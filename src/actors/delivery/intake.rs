@@ -127,6 +127,7 @@ impl WebhookDeliveryActor {
         let mut appended = Vec::new();
         let mut full = false;
         for transfer in batch {
+            self.inbox.takes_in_hand(&transfer);
             if transfer.kind.is_replay() {
                 let lane = self.lane(&transfer);
                 self.life.intake.will_write(lane);
@@ -153,6 +154,7 @@ impl WebhookDeliveryActor {
                 }
             }
         }
+        self.inbox.puts_down();
         self.append(appended);
     }
 

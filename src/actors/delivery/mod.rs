@@ -9,6 +9,7 @@
 //! - `requests`: what is sent, and what its answer leads to; `permission`: by what it must still be allowed as it goes out.
 //! - `quota`: how much may wait in the stash.
 //! - `drain`: rows of the stash come back into the lanes, oldest first.
+//! - `killers`: transfers that broke this actor more than once.
 //! - `attempts`: what is remembered of what was sent.
 //! - `replays`: what was given up waits again, and goes by the drain.
 //! - `writes`: what this actor writes to the stash, in order; a transfer is settled when its row is durable.
@@ -21,6 +22,7 @@ mod drain;
 #[cfg(debug_assertions)]
 mod fault;
 mod intake;
+mod killers;
 mod lanes;
 mod permission;
 mod quota;
@@ -283,6 +285,9 @@ impl WebhookDeliveryActor {
 
     /// Does all that can be done now. Every handler ends here; it may be called at any time.
     fn pump(&mut self, ctx: &mut Context<Self>) {
+        if self.inbox.fence().is_up() {
+            return; // left behind with its thread: another has taken its place
+        }
         if self.life.loaded {
             self.look_at_config(ctx);
             self.adopt_ordering();
@@ -324,6 +329,7 @@ impl WebhookDeliveryActor {
         self.life.timer = Some(due);
         ctx.run_later(due - now, |actor, ctx| {
             actor.cell.tick();
+            actor.look_for_endless();
             actor.insure();
             actor.retire_when_idle();
             actor.pump(ctx);

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::DeliveryServices;
-use crate::ports::stash::{DrainLease, Ownership};
+use crate::actors::inbox::Inbox;
+use crate::ports::stash::DrainLease;
 
 /// How soon it is looked again whether requests may go out. Only while something waits for it.
 pub(super) const ASK_AGAIN: Duration = Duration::from_millis(250);
@@ -19,30 +20,32 @@ pub(super) struct HeldLease {
 /// The permission of one request.
 pub(super) struct Permission {
     services: Arc<DeliveryServices>,
-    ownership: Ownership,
+    inbox: Arc<Inbox>,
     /// Of a row: the end of the lease under which it was read.
     until_boot_ms: i64,
 }
 
 impl Permission {
     /// To send a change as it came.
-    pub(super) fn of_change(services: Arc<DeliveryServices>, ownership: Ownership) -> Self {
-        Self { services, ownership, until_boot_ms: i64::MAX }
+    pub(super) fn of_change(services: Arc<DeliveryServices>, inbox: Arc<Inbox>) -> Self {
+        Self { services, inbox, until_boot_ms: i64::MAX }
     }
 
     /// To send a row under this lease.
     pub(super) fn of_row(
         services: Arc<DeliveryServices>,
-        ownership: Ownership,
+        inbox: Arc<Inbox>,
         lease: Option<HeldLease>,
     ) -> Self {
         let until_boot_ms = lease.map_or(i64::MIN, |held| held.until_boot_ms);
-        Self { services, ownership, until_boot_ms }
+        Self { services, inbox, until_boot_ms }
     }
 
     /// Whether the request may start now.
     pub(super) fn holds(&self) -> bool {
         let now_boot_ms = self.services.clock.boot_ms();
-        now_boot_ms < self.until_boot_ms && self.services.windows.may_send(self.ownership, now_boot_ms)
+        now_boot_ms < self.until_boot_ms
+            && !self.inbox.fence().is_up()
+            && self.services.windows.may_send(self.inbox.ownership(), now_boot_ms)
     }
 }

@@ -1,9 +1,11 @@
 //! Requests: what goes on the wire, and what its answer leads to.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use actix::prelude::*;
@@ -17,6 +19,7 @@ use super::permission::Permission;
 use super::writes::After;
 use super::{Rows, Target, WebhookDeliveryActor};
 use crate::actors::delivery_fleet::Gone;
+use crate::actors::inbox::Fence;
 use crate::domain::client_state::{ClientEvent, Phase};
 use crate::domain::config::{DeliverySettings, RateLimit};
 use crate::domain::delivery::{self, Answer, Failure, FailureClass, NoAnswer, Outcome};
@@ -31,11 +34,16 @@ const FAILURES_IN_A_ROW: u32 = 3;
 /// Documents answered 401, 403 or 404 in a row that do the same: then it is the config, not a document.
 const REFUSED_DOCUMENTS: usize = 5;
 
+/// How much longer than its timeout a request may take until its end is known here.
+const GRACE: Duration = Duration::from_secs(3);
+
 /// A request on the wire.
 pub(super) struct InFlight {
     entry: Entry,
     /// It has a row, claimed by this life: it is settled, or will be when the row is durable.
     insured: bool,
+    /// By then it is answered, or has timed out: else nobody works on it any more.
+    ends: Instant,
 }
 
 impl InFlight {
@@ -139,24 +147,29 @@ impl WebhookDeliveryActor {
     }
 
     fn send(&mut self, entry: Entry, settings: &Arc<DeliverySettings>, ctx: &mut Context<Self>) {
+        let sender = self.life.sender.get_or_insert_with(|| self.services.senders.open()).clone();
+        self.inbox.takes_in_hand(&entry.transfer);
         #[cfg(debug_assertions)]
-        super::fault::panic_when_asked(self.client());
+        super::fault::break_when_asked(&entry.transfer, ctx);
         let sequence = entry.transfer.sequence;
         let span_id = fastrand::u64(1..).to_be_bytes();
         let request = delivery::request(&entry.transfer, settings, self.now_ms(), span_id);
-        let sender = self.life.sender.get_or_insert_with(|| self.services.senders.open()).clone();
         let (addr, claim, client) = (ctx.address(), self.life.claim, self.client().clone());
-        let (services, ownership) = (self.services.clone(), self.ownership());
+        let (services, inbox) = (self.services.clone(), self.inbox.clone());
         let permission = match entry.is_row() {
-            true => Permission::of_row(services, ownership, self.life.drain.held_lease()),
-            false => Permission::of_change(services, ownership),
+            true => Permission::of_row(services, inbox, self.life.drain.held_lease()),
+            false => Permission::of_change(services, inbox),
         };
         let on_the_wire = OnTheWire::new(&self.services.metrics.in_flight);
         let (started, settings) = (Instant::now(), settings.clone());
-        self.life.in_flight.insert(sequence, InFlight { entry, insured: false });
+        let fence = self.inbox.fence().clone();
+        self.life
+            .in_flight
+            .insert(sequence, InFlight { entry, insured: false, ends: started + settings.timeout + GRACE });
         self.life.requests.spawn_local(async move {
             // This process may be stopped between any two moments: the sender asks in the last one.
-            let sent = async { sender.send(request, Rc::new(move || permission.holds())).await };
+            let sent =
+                async { unless(fence, sender.send(request, Rc::new(move || permission.holds()))).await };
             // A panic of the sender must not leave the lane waiting for its answer.
             let sent = AssertUnwindSafe(sent).catch_unwind().await;
             let result = sent.unwrap_or_else(|_| {
@@ -166,12 +179,19 @@ impl WebhookDeliveryActor {
             drop(on_the_wire);
             addr.do_send(Answered { claim, sequence, settings, result, took: started.elapsed() });
         });
+        self.inbox.puts_down();
     }
 
     fn answered(&mut self, answered: Answered) {
-        let Some(InFlight { entry, insured }) = self.life.in_flight.remove(&answered.sequence) else {
+        let Some(InFlight { entry, insured, .. }) = self.life.in_flight.remove(&answered.sequence) else {
             return;
         };
+        self.inbox.takes_in_hand(&entry.transfer);
+        self.follow_answer(entry, insured, answered);
+        self.inbox.puts_down();
+    }
+
+    fn follow_answer(&mut self, entry: Entry, insured: bool, answered: Answered) {
         let Some(result) = answered.result else { return self.not_started(entry, insured) };
         let now_ms = self.now_ms();
         if let Err(err) = &result {
@@ -359,6 +379,16 @@ impl WebhookDeliveryActor {
         }
     }
 
+    /// Begins anew when a request has no end: whatever it waits for, its timeout did not help. It is to blame.
+    pub(super) fn look_for_endless(&mut self) {
+        let now = Instant::now();
+        let mut endless = self.life.in_flight.values().filter(|request| request.ends <= now).peekable();
+        if endless.peek().is_some() {
+            endless.for_each(|request| self.inbox.blame(request.entry.transfer.clone()));
+            self.cell.is_frozen("a request does not end");
+        }
+    }
+
     /// Gives rows to what has been unsettled for too long, so that it does not hold the commit of its partition.
     pub(super) fn insure(&mut self) {
         let Some(limit) = Instant::now().checked_sub(self.services.limits.insurance_after) else { return };
@@ -387,8 +417,19 @@ impl WebhookDeliveryActor {
     }
 }
 
+/// A request goes on until the fence is up: of one that was left behind with its thread not one byte more is sent.
+async fn unless<T>(fence: Fence, request: impl Future<Output = Option<T>>) -> Option<T> {
+    let mut request = std::pin::pin!(request);
+    poll_fn(|task| if fence.is_up() { Poll::Ready(None) } else { request.as_mut().poll(task) }).await
+}
+
 /// What the operator is told of a payload that is given up.
-fn dead_letter(transfer: &Transfer, row: &RowFailure, attempts: u32, now_ms: i64) -> OperationalEvent {
+pub(super) fn dead_letter(
+    transfer: &Transfer,
+    row: &RowFailure,
+    attempts: u32,
+    now_ms: i64,
+) -> OperationalEvent {
     OperationalEvent::new(Happening::DeadLetter, now_ms)
         .of(&transfer.client)
         .because(&row.reason)

@@ -16,7 +16,7 @@ use crate::ports::stash::{Ownership, StashBatch};
 use crate::ports::{StoreError, StoreResult};
 
 /// How many writes go into one message.
-const AT_ONCE: usize = 2_000;
+const AT_ONCE: usize = 250;
 
 /// The wait before writes are tried again that the store did not take.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
@@ -183,7 +183,7 @@ impl WebhookDeliveryActor {
                 writes: stretch.writes(),
             })
             .collect();
-        let services = self.services.clone();
+        let (services, fence) = (self.services.clone(), self.inbox.fence().clone());
         let write = async move {
             if !wait.is_zero() {
                 tokio::time::sleep(wait).await;
@@ -194,7 +194,7 @@ impl WebhookDeliveryActor {
                 keep_refused(&services, &transfer, &why).await;
                 results.push(Ok(()));
             }
-            results.extend(write_all(&services.stash_writes, batches).await);
+            results.extend(write_all(&services.stash_writes, batches, &fence).await);
             results
         };
         ctx.spawn(write.into_actor(self).map(move |results, actor, ctx| {
@@ -209,6 +209,9 @@ impl WebhookDeliveryActor {
         results: Vec<StoreResult<()>>,
         ctx: &mut Context<Self>,
     ) {
+        if self.inbox.fence().is_up() {
+            return;
+        }
         let mut again = Vec::new();
         let mut wait = Duration::ZERO;
         for (stretch, result) in stretches.into_iter().zip(results) {

@@ -8,7 +8,7 @@ use actix::prelude::*;
 use tokio::time::Instant;
 
 use super::DeliveryFleetActor;
-use crate::actors::inbox::Rows;
+use crate::actors::inbox::{Fence, Rows};
 use crate::actors::refused::keep_refused;
 use crate::actors::stash::write_all;
 use crate::domain::config::ClientId;
@@ -30,6 +30,18 @@ pub(super) struct Rest {
     moving: bool,
     /// How many at once.
     at_once: usize,
+}
+
+impl Rest {
+    /// It ends as soon as nothing is under way.
+    pub(super) fn end(&mut self) {
+        self.until = Instant::now();
+    }
+
+    /// Whether something is under way to the stash.
+    pub(super) fn is_moving(&self) -> bool {
+        self.moving
+    }
 }
 
 impl DeliveryFleetActor {
@@ -67,8 +79,8 @@ impl DeliveryFleetActor {
             return;
         }
         if inbox.is_empty() && rest.until <= Instant::now() {
-            // Whoever has something for it starts a new actor.
-            self.retire(client);
+            log::info!("client has rested client={client}");
+            self.start_anew(client, ctx);
             return;
         }
         let ownership = inbox.ownership();
@@ -82,7 +94,7 @@ impl DeliveryFleetActor {
             (self.services.stash_writes.clone(), batch(client.clone(), ownership, &transfers));
         let services = self.services.clone();
         let write = async move {
-            let written = write_all(&stash, vec![batch]).await.into_iter().next();
+            let written = write_all(&stash, vec![batch], &Fence::default()).await.into_iter().next();
             match (written, &transfers[..]) {
                 (Some(Err(StoreError::Refused(why))), [alone]) => {
                     keep_refused(&services, alone, &why).await;

@@ -4,8 +4,7 @@ use std::collections::HashSet;
 
 use actix::prelude::*;
 
-use super::{DELIVERY_KIND, DeliveryFleetActor};
-use crate::actors::delivery::Quiesce;
+use super::{DELIVERY_KIND, DeliveryFleetActor, quiesce};
 use crate::actors::inbox::Standing;
 use crate::domain::config::ClientId;
 use crate::domain::transfer::partition_of;
@@ -50,10 +49,7 @@ impl Handler<Leave> for DeliveryFleetActor {
     fn handle(&mut self, Leave(ownerships): Leave, _: &mut Self::Context) -> Self::Result {
         self.cell.handling("Leave");
         let leaving = self.clients.values().filter(|client| ownerships.contains(&client.inbox.ownership()));
-        let waiting: Vec<_> = leaving.map(|client| client.child.addr.send(Quiesce)).collect();
-        Box::pin(async move {
-            futures_util::future::join_all(waiting).await;
-        })
+        quiesce(leaving)
     }
 }
 
@@ -77,6 +73,8 @@ impl Handler<Sweep> for DeliveryFleetActor {
             let stays = windows.holds(client.inbox.ownership());
             if !stays {
                 client.child.cell.stop();
+                // Should its thread be stuck: not one byte more.
+                client.inbox.fence().raise();
                 registry.forget(DELIVERY_KIND, id.as_str());
                 ending.push(client.child.cell.clone());
                 leases.push(client.inbox.clone());

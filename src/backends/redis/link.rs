@@ -84,11 +84,12 @@ fn is_about_the_command(err: &RedisError) -> bool {
     }
 }
 
-/// Keeps the connection of a link, until it is aborted.
-pub(super) async fn keep(link: Arc<Link>, client: Client) {
+/// Keeps the connection of a link, until it is aborted. `harmless` is a write that changes nothing: a server that refuses it is away, or every
+/// look would find it there and the next write would not.
+pub(super) async fn keep(link: Arc<Link>, client: Client, harmless: Cmd) {
     let mut said = false;
     loop {
-        match connect(&client).await {
+        match connect(&client, &harmless).await {
             Ok(connection) => {
                 if std::mem::take(&mut said) {
                     log::info!("redis is there again");
@@ -107,13 +108,13 @@ pub(super) async fn keep(link: Arc<Link>, client: Client) {
     }
 }
 
-async fn connect(client: &Client) -> RedisResult<MultiplexedConnection> {
+async fn connect(client: &Client, harmless: &Cmd) -> RedisResult<MultiplexedConnection> {
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(CONNECT_WITHIN))
         .set_response_timeout(Some(ANSWER_WITHIN));
     let mut connection = client.get_multiplexed_async_connection_with_config(&config).await?;
     // One that only accepts connections is not there.
-    redis::cmd("PING").query_async::<()>(&mut connection).await?;
+    harmless.query_async::<()>(&mut connection).await?;
     Ok(connection)
 }
 

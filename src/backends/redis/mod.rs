@@ -94,7 +94,7 @@ impl Redis {
         let link = Arc::new(Link::new());
         let notices = Arc::new(NoticeQueue::default());
         let tasks = [
-            handle.spawn(link::keep(Arc::clone(&link), client.clone())),
+            handle.spawn(link::keep(Arc::clone(&link), client.clone(), keys.write_nothing())),
             handle.spawn(notices::listen(client, keys.notices(), Arc::clone(&notices))),
         ];
         Ok(Self { link, notices, keys, metrics, handle, tasks })
@@ -184,6 +184,13 @@ impl Keys {
 
     fn config_ids(&self) -> String {
         format!("{}:dsp:config-ids", self.prefix)
+    }
+
+    /// Removes an id that is none.
+    fn write_nothing(&self) -> redis::Cmd {
+        let mut nothing = redis::cmd("HDEL");
+        nothing.arg(self.config_ids()).arg("");
+        nothing
     }
 
     fn role(&self, role: &str) -> String {

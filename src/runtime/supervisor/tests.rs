@@ -2,6 +2,8 @@
 
 mod breaking;
 mod ending;
+mod frozen;
+mod lost;
 mod many;
 
 use std::{
@@ -18,8 +20,8 @@ use actix_rt::Arbiter;
 use serde_json::json;
 use tokio::time::{Instant, pause};
 
-use super::{Supervised, supervise};
-use crate::runtime::{Arbiters, Cell, Kit, Life, Phase, RestartPolicy, lock};
+use super::{Supervised, supervise, supervise_again};
+use crate::runtime::{Arbiters, Cell, ExitReason, Kit, Life, Phase, RestartPolicy, Watchdog, lock};
 
 /// Restarts fast, and never gives up within a test that does not want it.
 const EAGER: RestartPolicy = RestartPolicy {
@@ -120,6 +122,8 @@ enum Break {
     Timer,
     StopsItself,
     Freezes,
+    /// Waits for so long and then goes on.
+    Holds(Duration),
 }
 
 impl Handler<Break> for Probe {
@@ -146,6 +150,7 @@ impl Handler<Break> for Probe {
             }
             Break::StopsItself => ctx.stop(),
             Break::Freezes => ctx.wait(std::future::pending::<()>().into_actor(self)),
+            Break::Holds(time) => ctx.wait(tokio::time::sleep(time).into_actor(self)),
         }
     }
 }

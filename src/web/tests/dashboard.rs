@@ -62,7 +62,10 @@ async fn clients_come_by_the_page() {
     assert_eq!(first["clients"]["rows"][0]["client"], "c119");
     assert_eq!((&first["clients"]["matched"], &first["clients"]["next"]), (&json!(121), &json!(50)));
     assert_eq!(first["hour"], Value::Null);
-    let last = world.get("/v1/dashboard?sort=client&reverse=true&filter=C00&offset=8&limit=9&hour=true").await.json();
+    let last = world
+        .get("/v1/dashboard?sort=client&reverse=true&filter=C00&offset=8&limit=9&hour=true")
+        .await
+        .json();
     let ids: Vec<_> = last["clients"]["rows"].as_array().unwrap().iter().map(|row| &row["client"]).collect();
     assert_eq!(ids, ["c001", "c000"]);
     assert_eq!((&last["clients"]["matched"], &last["clients"]["next"]), (&json!(10), &Value::Null));
@@ -141,7 +144,10 @@ async fn a_stream_tells_what_changes_and_ends_when_the_service_stops() {
     looks.publish(&world);
     let mut listener = Listener::start(&world, &[]).await;
     assert_eq!(listener.expect("snapshot").await["overview"]["stash"]["pending"], 1);
-    assert!(listener.expect("clients").await["changed"][0]["client"] == "a", "the first snapshot is seen whole");
+    assert!(
+        listener.expect("clients").await["changed"][0]["client"] == "a",
+        "the first snapshot is seen whole"
+    );
 
     looks.publish(&world);
     assert_eq!(listener.expect("snapshot").await["number"], 2);
@@ -196,7 +202,8 @@ async fn no_more_streams_than_may_be() {
     let free = async {
         loop {
             looks.publish(&world);
-            let response = awc::Client::default().get(format!("http://{}/v1/stream", world.address)).send().await;
+            let response =
+                awc::Client::default().get(format!("http://{}/v1/stream", world.address)).send().await;
             if response.unwrap().status().is_success() {
                 return;
             }
@@ -235,7 +242,9 @@ async fn a_session_looks_and_acts_only_with_the_header_of_the_page() {
     Listener::start(&world, &[own]).await.expect("snapshot").await;
 
     let config = json!({ "value": { "webhook": "http://a.test/" } }).to_string();
-    let put = async |headers: &[(&str, &str)]| world.send(Method::PUT, "/v1/clients/a", headers, config.clone()).await;
+    let put = async |headers: &[(&str, &str)]| {
+        world.send(Method::PUT, "/v1/clients/a", headers, config.clone()).await
+    };
     let (status, detail) = put(&[own]).await.problem();
     assert!(status == 403 && detail.contains("x-dispatcher-action"), "{status} {detail}");
     assert_eq!(put(&[own, ACTS]).await.status, 201);
@@ -266,7 +275,10 @@ async fn a_log_in_takes_the_token_and_the_header() {
 async fn the_page_is_served_with_a_strict_policy() {
     let world = World::start();
     let get = async |path: &str, headers: &[(&str, &str)]| {
-        let mut request = awc::Client::builder().disable_redirects().finish().get(format!("http://{}{path}", world.address));
+        let mut request = awc::Client::builder()
+            .disable_redirects()
+            .finish()
+            .get(format!("http://{}{path}", world.address));
         for header in headers {
             request = request.insert_header(*header);
         }
@@ -274,20 +286,30 @@ async fn the_page_is_served_with_a_strict_policy() {
     };
     let page = get("/dashboard", &[]).await;
     assert_eq!(page.status(), 200);
-    let header = |name: &str| page.headers().get(name).map(|value| value.to_str().unwrap()).unwrap_or_default();
+    let header =
+        |name: &str| page.headers().get(name).map(|value| value.to_str().unwrap()).unwrap_or_default();
     assert_eq!(header("content-type"), "text/html; charset=utf-8");
     let policy = header("content-security-policy");
     assert!(policy.contains("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
     let again = get("/dashboard", &[("if-none-match", header("etag"))]).await;
     assert_eq!(again.status(), 304);
-    assert_eq!(get("/dashboard/main.js", &[]).await.headers().get("content-type").unwrap(), "text/javascript; charset=utf-8");
+    assert_eq!(
+        get("/dashboard/main.js", &[]).await.headers().get("content-type").unwrap(),
+        "text/javascript; charset=utf-8"
+    );
     for missing in ["/dashboard/", "/dashboard/none.js", "/dashboard/..%2fmod.rs"] {
         assert_eq!(get(missing, &[]).await.status(), 404, "{missing}");
     }
     let queues = get("/bullmq", &[]).await;
-    assert_eq!((queues.status().as_u16(), queues.headers().get("location").unwrap().to_str().unwrap()), (302, "/dashboard#/queues"));
+    assert_eq!(
+        (queues.status().as_u16(), queues.headers().get("location").unwrap().to_str().unwrap()),
+        (302, "/dashboard#/queues")
+    );
     // Without a token: this machine only, and no page of another site.
     assert_eq!(get("/dashboard", &[("x-forwarded-for", "203.0.113.9")]).await.status(), 403);
     let with_token = World::with_token(Some(TOKEN));
-    assert_eq!(with_token.send(Method::GET, "/dashboard", &[("x-forwarded-for", "203.0.113.9")], "").await.status, 200);
+    assert_eq!(
+        with_token.send(Method::GET, "/dashboard", &[("x-forwarded-for", "203.0.113.9")], "").await.status,
+        200
+    );
 }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use dispatcher::domain::config::Status;
+use dispatcher::actors::delivery_fleet::RestartActor;
+use dispatcher::domain::config::{ClientId, Status};
+use dispatcher::runtime::ExitReason;
 
 use crate::world::{Choices, Life, World};
 
@@ -68,4 +70,21 @@ fn a_stash_that_is_away_loses_nothing_of_it() {
         life.rest().await;
     });
     assert_eq!(world.receiver.book().arrived("a", "1"), [1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn an_operator_ends_the_rest() {
+    let world = world();
+    world.life(async |life| {
+        break_for_good(life).await;
+        life.until("its work is in the stash", || world.rows("a").len() == 3).await;
+        world.receiver.heal();
+        let asked = world.clock.elapsed();
+        assert!(life.fleet.send(RestartActor(ClientId::new("a"))).await.unwrap());
+        life.rest().await;
+        assert!(world.clock.elapsed() - asked < 5 * SECOND);
+        let status = life.actor("a").unwrap().status();
+        assert_eq!((status.exits[&ExitReason::Panicked], status.exits[&ExitReason::Failed]), (11, 1));
+    });
+    assert_eq!(world.receiver.book().arrived("a", "1"), [1, 2, 3]);
 }

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use mongodb::bson::doc;
 use rdkafka::ClientConfig;
 use rdkafka::producer::{FutureProducer, FutureRecord};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::service::{Builder, Service};
 use super::turn::Turn;
@@ -135,7 +136,7 @@ impl Cluster {
             ("REDIS_HOST", self.redis.host().to_owned()),
             ("REDIS_PORT", self.redis.port().to_string()),
             ("REDIS_PREFIX", name.clone()),
-            ("DISPATCHER_QUEUE_PREFIX", format!("bull-{name}")),
+            ("DISPATCHER_QUEUE_PREFIX", self.queue_prefix()),
             ("MONGO_HOST", address(&self.mongo)),
             ("MONGO_PREFIX", name.clone()),
             ("POSTGRES_HOST", self.postgres.host().to_owned()),
@@ -146,6 +147,31 @@ impl Cluster {
         ];
         let environment = environment.map(|(variable, value)| (variable.to_owned(), value));
         environment.into_iter().chain(self.environment.iter().cloned()).collect()
+    }
+
+    /// The clients' configs, as the platform itself writes them.
+    pub(crate) async fn configs(&self) -> mongodb::Collection<mongodb::bson::Document> {
+        let client = mongodb::Client::with_uri_str(self.mongo.url()).await.unwrap();
+        client.database(&format!("{}-context", self.name)).collection("configs")
+    }
+
+    /// Writes a config as the platform does, and Debezium after it.
+    pub(crate) async fn write_config(&self, document: &mongodb::bson::Document) {
+        let id = document.get("_id").unwrap();
+        let replaced = self.configs().await.replace_one(doc! { "_id": id }, document).upsert(true).await;
+        replaced.unwrap();
+        let (db, now_ms) = (format!("{}-context", self.name), chrono::Utc::now().timestamp_millis());
+        let source = json!({ "name": "mongo", "db": db, "collection": "configs", "ts_ms": now_ms });
+        let after = serde_json::to_string(document).unwrap();
+        let value = json!({ "op": "u", "ts_ms": now_ms, "before": null, "after": after, "source": source });
+        let key = json!({ "id": serde_json::to_string(id).unwrap() });
+        let topic = format!("mongo.{db}.configs");
+        self.produce(&[json!({ "topic": topic, "key": key.to_string(), "value": value.to_string() })]).await;
+    }
+
+    /// What keys of queues in Redis begin with.
+    pub(crate) fn queue_prefix(&self) -> String {
+        format!("bull-{}", self.name)
     }
 
     /// What keys in Redis begin with.
@@ -182,7 +208,11 @@ impl Cluster {
 
     /// Writes records to Kafka as Connect does: same keys, same partitioner.
     pub(crate) async fn produce(&self, records: &[Value]) {
-        let producer = self.producer();
+        self.produce_by(&self.producer(), records).await;
+    }
+
+    /// The same by a producer that is there already: a new one takes a second.
+    pub(crate) async fn produce_by(&self, producer: &FutureProducer, records: &[Value]) {
         let records = self.records(records);
         let sent = records.iter().map(|record| {
             let text = |name: &str| record[name].as_str().map(str::to_owned);

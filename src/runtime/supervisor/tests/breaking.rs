@@ -120,6 +120,7 @@ async fn a_frozen_actor_is_restarted_from_outside() {
     let cause = cell.status().last_cause.unwrap();
     assert_eq!(cause.message, "asked by a test");
     assert!(cause.place.starts_with(file!()), "{}", cause.place);
+    assert_eq!((cause.reason, cause.lasted_seconds), (ExitReason::Asked, 3_600));
 }
 
 #[actix_rt::test]
@@ -147,4 +148,17 @@ async fn what_was_published_outlives_the_actor() {
     cell.stop();
     cell.ended().await;
     assert_eq!(*cell.status().published.unwrap(), json!({"queued": 4}));
+}
+
+#[actix_rt::test]
+async fn the_text_of_a_panic_is_not_shown_and_its_place_is() {
+    pause();
+    let (Supervised { addr, cell }, _) = start(&kit(EAGER), "one");
+    addr.do_send(Break::Handler);
+    generation(&cell, 1).await;
+    let shown = serde_json::to_value(cell.status()).unwrap();
+    assert_eq!(shown["exits"], json!({ "panicked": 1 }));
+    assert_eq!(shown["last_cause"]["reason"], "panicked");
+    assert!(shown["last_cause"]["place"].as_str().unwrap().contains("supervisor/tests.rs:"), "{shown}");
+    assert!(!shown.to_string().contains("broken handler"), "{shown}");
 }

@@ -48,6 +48,7 @@ async fn waits_double_and_after_the_limit_the_actor_has_failed() {
     // It stays to be seen, with its cause, until it is forgotten.
     let status = kit.registry().get("probe", "one").unwrap().status();
     assert_eq!((status.state, status.restarts), (Life::Failed, 4));
+    assert_eq!(status.exits, [(ExitReason::Panicked, 5), (ExitReason::Failed, 1)].into());
     assert_eq!(status.last_cause.unwrap().message, "broken started");
     cell.restart("too late");
     assert!(!cell.is_alive());

@@ -1,0 +1,67 @@
+//! What follows when a thread makes no progress.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use actix::Addr;
+
+use crate::actors::delivery_fleet::{ArbiterLost, DeliveryFleetActor};
+use crate::metrics::Metrics;
+use crate::runtime::watchdog::Silent;
+use crate::runtime::{Arbiters, Cell, Kit, Watchdog};
+
+/// Ends the process when what everything needs cannot go on: an outage that nobody notices is worse than a restart by the service manager.
+/// 70 is `EX_SOFTWARE` of sysexits.h.
+pub(super) const EXIT_BROKEN: i32 = 70;
+
+/// With so many threads lost the process ends. Each of them may still hold a core and its memory.
+const LOST_AT_MOST: u32 = 3;
+
+/// Starts to look after all actors and threads. Of delivery a thread that is lost is replaced; without the others nothing goes on.
+pub(super) fn start(
+    kit: &Kit,
+    pipeline: &Arc<Arbiters>,
+    delivery: &Arc<Arbiters>,
+    fleet: Addr<DeliveryFleetActor>,
+    metrics: &Metrics,
+) -> std::io::Result<Arbiters> {
+    let lost_threads = metrics.lost_arbiters.clone();
+    let lost = AtomicU32::new(0);
+    let replace = move |silent: Silent<'_>| {
+        complain(&silent);
+        lost_threads.inc();
+        let count = lost.fetch_add(1, Ordering::Relaxed) + 1;
+        if count >= LOST_AT_MOST {
+            end_process(&format!("{count} threads were lost"));
+        }
+        if let Err(err) = silent.arbiters.replace(silent.number) {
+            end_process(&format!("no thread in place of the one that was lost: {err}"));
+        }
+        fleet.do_send(ArbiterLost);
+    };
+    let give_up = |silent: Silent<'_>| {
+        complain(&silent);
+        end_process("a thread that everything needs makes no progress");
+    };
+    let main = Arc::new(Arbiters::current("main"));
+    Watchdog::new(kit.clone())
+        .with(delivery.clone(), replace)
+        .with(pipeline.clone(), give_up)
+        .with(main, give_up)
+        .start()
+}
+
+fn complain(Silent { arbiters, number, culprit }: &Silent<'_>) {
+    let describe = |cell: &Cell| {
+        let message = cell.status().last_message.unwrap_or("-");
+        format!("kind={} id={} last_message={message}", cell.kind(), cell.id())
+    };
+    let culprit = culprit.as_ref().map_or_else(|| "kind=- id=- last_message=-".to_owned(), describe);
+    log::error!("a thread makes no progress, it is lost pool={} number={number} {culprit}", arbiters.name());
+}
+
+/// Ends the process at once: nothing that could be waited for is sure to end.
+pub(super) fn end_process(why: &str) -> ! {
+    log::error!("the process ends code={EXIT_BROKEN} why={why}");
+    std::process::exit(EXIT_BROKEN);
+}

@@ -1,0 +1,65 @@
+//! What is shown of an actor.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use serde::{Serialize, Serializer, ser::SerializeStruct as _};
+use serde_json::Value;
+
+use super::{cell::Life, exit::ExitReason};
+
+/// What the status page and the dashboard show of an actor.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ActorStatus {
+    /// What it is.
+    pub kind: &'static str,
+    /// Which of its kind.
+    pub id: Arc<str>,
+    /// Where it is in its life.
+    pub state: Life,
+    /// Seconds since it was first started; restarts do not set it back.
+    pub uptime_seconds: u64,
+    /// Seconds since it came into this state.
+    pub state_seconds: u64,
+    /// Seconds since it last took a message or ticked. Large for an idle actor as for a stuck one.
+    pub progress_seconds_ago: u64,
+    /// Restarts since it was first started.
+    pub restarts: u64,
+    /// How many of its lives ended for which reason.
+    pub exits: BTreeMap<ExitReason, u64>,
+    /// Why it last broke or was restarted.
+    pub last_cause: Option<LastCause>,
+    /// Name of the last message that it began to handle.
+    pub last_message: Option<&'static str>,
+    /// The state that it last published.
+    pub published: Option<Arc<Value>>,
+}
+
+/// Why an actor last broke or was restarted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LastCause {
+    /// Of which kind it was.
+    pub reason: ExitReason,
+    /// Text of the panic, or the reason that was given; one line, 300 characters at most. That of a panic may hold anything, and is for the
+    /// log alone: it is not serialised.
+    pub message: String,
+    /// `file:line` of the panic, or of the call; may be empty.
+    pub place: String,
+    /// Seconds that the life had lasted.
+    pub lasted_seconds: u64,
+    /// Seconds since then.
+    pub seconds_ago: u64,
+}
+
+impl Serialize for LastCause {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { reason, message, place, lasted_seconds, seconds_ago } = self;
+        let message = if *reason == ExitReason::Panicked { "a panic, see the log" } else { message.as_str() };
+        let mut cause = serializer.serialize_struct("LastCause", 5)?;
+        cause.serialize_field("reason", reason)?;
+        cause.serialize_field("message", message)?;
+        cause.serialize_field("place", place)?;
+        cause.serialize_field("lasted_seconds", lasted_seconds)?;
+        cause.serialize_field("seconds_ago", seconds_ago)?;
+        cause.end()
+    }
+}
