@@ -396,6 +396,7 @@ fn web_state(
         actors: Arc::new(move || {
             registry.list().iter().filter_map(|status| serde_json::to_value(status).ok()).collect()
         }),
+        restart_actor: watch::restarter(kit, fleet.clone()),
         delivery: Arc::new(move |client| {
             let cell = deliveries.get(DELIVERY_KIND, client.as_str())?;
             Some(Value::clone(&*cell.status().published?))

@@ -328,6 +328,61 @@ mod tests {
         assert!(inbox.is_empty());
     }
 
+    #[actix_rt::test]
+    async fn a_successor_has_all_that_is_unsettled_and_what_the_old_one_does_counts_for_nothing() {
+        let (old, windows) = inbox();
+        for offset in [1, 2, 3] {
+            put(&old, &windows, offset).await;
+        }
+        assert_eq!(take(&old, 2), [1, 2]);
+        old.note_rows(Rows { pending: true, dead: false });
+        old.note_lease(Some(7));
+        let next = old.successor();
+        assert!(old.fence().is_up() && !next.fence().is_up());
+        assert!(next.standing().rows.pending);
+        assert_eq!(next.lease(), Some(7));
+
+        old.settle(Sequence { incarnation: 1, partition: 0, offset: 1 });
+        old.note_rows(Rows::default());
+        assert_eq!(take(&old, 9), [0; 0]);
+        assert!(windows.to_commit().is_empty(), "the old one settled something");
+        assert!(next.standing().rows.pending);
+        assert_eq!(take(&next, 9), [1, 2, 3]);
+        next.settle(Sequence { incarnation: 1, partition: 0, offset: 1 });
+        assert_eq!(windows.to_commit()[&0].1, 2);
+    }
+
+    #[actix_rt::test]
+    async fn what_is_in_hand_twice_as_its_actor_breaks_is_a_killer() {
+        let (inbox, windows) = inbox();
+        for offset in [1, 2] {
+            put(&inbox, &windows, offset).await;
+        }
+        let killers = |inbox: &Inbox| {
+            let killers = inbox.killers();
+            killers.iter().map(|transfer| transfer.sequence.offset).collect::<Vec<_>>()
+        };
+        let taken = inbox.take(2);
+        inbox.takes_in_hand(&taken[0]);
+        inbox.puts_down();
+        inbox.give_back();
+        for _ in 0..2 {
+            assert_eq!(killers(&inbox), [0; 0]);
+            inbox.takes_in_hand(&taken[1]);
+            inbox.give_back();
+            inbox.give_back(); // another restart, with empty hands
+        }
+        assert_eq!(killers(&inbox), [2]);
+        // A thread that is lost is a break, too.
+        inbox.takes_in_hand(&taken[0]);
+        let next = inbox.successor();
+        next.takes_in_hand(&taken[0]);
+        let next = next.successor();
+        assert_eq!(killers(&next), [1, 2]);
+        next.settle(taken[0].sequence);
+        assert_eq!(killers(&next), [2]);
+    }
+
     #[test]
     fn one_kick_at_a_time() {
         let (inbox, _) = inbox();

@@ -2,6 +2,7 @@
 //!
 //! Exit codes: 0 done, 1 failed, 2 a mistake in the command or the settings.
 
+mod actors;
 mod api;
 mod check;
 mod clients;
@@ -66,6 +67,8 @@ enum Command {
     Clients(clients::ClientsOptions),
     /// List the blocked owners, block and unblock them
     Owners(owners::OwnersOptions),
+    /// List the actors of a running service, and have one begin anew
+    Actors(actors::ActorsOptions),
     /// Look at the queues of a running service and their jobs, and act on them
     Queues(queues::QueuesOptions),
     /// Print what happened to clients and to the service itself, as JSON lines
@@ -104,6 +107,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<()> {
             Command::Explain(options) => explain::run(options).await,
             Command::Clients(options) => clients::run(options, &environment).await,
             Command::Owners(options) => owners::run(options, &environment).await,
+            Command::Actors(options) => actors::run(options, &environment).await,
             Command::Queues(options) => queues::run(options, &environment).await,
             Command::OperationalEvents(options) => operational_events::run(options, &environment).await,
             Command::DeadLetters(options) => dead_letters::run(options, &environment).await,

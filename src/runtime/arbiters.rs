@@ -23,11 +23,14 @@ pub struct Seat {
     arbiter: ArbiterHandle,
     lost: CancellationToken,
     answered: Arc<AtomicBool>,
+    /// It had not answered when it was looked at.
+    silent: Arc<AtomicBool>,
 }
 
 impl Seat {
     fn new(arbiter: ArbiterHandle) -> Self {
-        Self { arbiter, lost: CancellationToken::new(), answered: Arc::new(AtomicBool::new(true)) }
+        let answered = Arc::new(AtomicBool::new(true));
+        Self { arbiter, lost: CancellationToken::new(), answered, silent: Arc::default() }
     }
 
     /// The arbiter that runs on the thread.
@@ -50,9 +53,9 @@ impl Seat {
         Arc::ptr_eq(&self.answered, &other.answered)
     }
 
-    /// Whether the thread has answered since it was asked last.
-    pub(super) fn has_answered(&self) -> bool {
-        self.answered.load(Ordering::Acquire)
+    /// Whether the thread had not answered when it was looked at.
+    pub(super) fn is_silent(&self) -> bool {
+        self.silent.load(Ordering::Relaxed)
     }
 
     /// Asks the thread for an answer; false: it has ended.
@@ -135,7 +138,9 @@ impl Arbiters {
     pub(super) fn look(&self, limit: u32) -> Vec<usize> {
         let silent = |slot: &Mutex<Slot>| {
             let mut slot = lock(slot);
-            slot.missed = if slot.seat.has_answered() { 0 } else { slot.missed + 1 };
+            let answered = slot.seat.answered.load(Ordering::Acquire);
+            slot.missed = if answered { 0 } else { slot.missed + 1 };
+            slot.seat.silent.store(!answered, Ordering::Relaxed);
             if slot.missed == 0 && !slot.seat.ask() {
                 slot.seat.answered.store(true, Ordering::Release); // it has ended in order
             }

@@ -344,9 +344,9 @@ impl Cell {
         self.0.phase.send_modify(|phase| phase.generation += 1);
     }
 
-    /// It is on a thread that answers, or on one that nobody watches.
-    fn can_answer(&self) -> bool {
-        self.0.seat.as_ref().is_none_or(Seat::has_answered)
+    /// Its thread does not answer: then it cannot either.
+    fn is_on_silent_thread(&self) -> bool {
+        self.0.seat.as_ref().is_some_and(Seat::is_silent)
     }
 
     pub(super) fn is_on(&self, seat: &Seat) -> bool {
@@ -380,7 +380,7 @@ impl Cell {
     /// Only an actor that was at work can have come to be held up; whoever has just handled a message is not.
     pub(super) fn look(&self, every: Duration) {
         let probe = &self.0.probe;
-        if self.phase().life != Life::Running || !self.can_answer() {
+        if self.phase().life != Life::Running || self.is_on_silent_thread() {
             return; // a thread that is stuck is another matter
         }
         let under_way = probe.unanswered.load(Ordering::Relaxed);

@@ -6,6 +6,7 @@
 //! | `GET /v1/clients`, `GET`, `PUT`, `DELETE /v1/clients/{id}` | client configs with state and backlog | admin |
 //! | `POST /v1/clients/{id}/pause`, `…/resume`, `…/retry` | stops a client's delivery, lets it go on, has it tried now | admin |
 //! | `GET /v1/clients/{id}/attempts` | attempts to deliver to a client | admin |
+//! | `POST /v1/actors/{kind}/{id}/restart` | an actor begins anew; `-` for the id of the only one of its kind | admin |
 //! | `GET /v1/operational-events` | what happened that the operator wants to know of | admin |
 //! | `GET /v1/blocked-owners`, `PUT`, `DELETE /v1/blocked-owners/{owner}` | owners whose work is not done | admin |
 //! | `GET /v1/queues`, `/v1/queues/{queue}` and what stands below | queues, jobs and schedules: looked at, and acted on | admin |
@@ -22,6 +23,7 @@
 //! Errors are problem documents (RFC 9457).
 
 mod actions;
+mod actors;
 mod admin;
 mod attempts;
 mod blocked_owners;
@@ -74,6 +76,7 @@ use crate::ports::event_log::EventLog;
 use crate::ports::job_queue::JobQueue;
 use crate::ports::operational_events::OperationalEvents;
 use crate::ports::stash::Stash;
+pub use actors::{ActorName, RestartAnswer};
 pub use readiness::Readiness;
 pub use starting::{Startup, starting};
 
@@ -139,6 +142,8 @@ pub struct WebState {
     pub before_scrape: Ask<(), ()>,
     /// The status of every actor, as its cell tells it. One whose `state` is `failed` turns `/status` to 503.
     pub actors: Arc<dyn Fn() -> Vec<serde_json::Value> + Send + Sync>,
+    /// Has an actor of this process begin anew.
+    pub restart_actor: Ask<ActorName, RestartAnswer>,
     /// What a client's delivery actor last said of itself, while it has one: fresher than the stored state.
     pub delivery: LookUp<ClientId, serde_json::Value>,
     /// What happened that the operator wants to know of.
@@ -249,6 +254,7 @@ fn api(app: &mut web::ServiceConfig) {
             "PUT, DELETE",
         ))
         .configure(dead_letter_routes)
+        .service(only(web::resource("/actors/{kind}/{id}/restart").post(actors::restart), "POST"))
         .configure(queue_routes)
         .default_service(web::to(async || problem::not_found("there is nothing at this path")));
     app.service(api).configure(page);

@@ -1,6 +1,7 @@
 //! The API over a real socket, the ports in memory.
 
 mod actions;
+mod actors;
 mod admin;
 mod attempts;
 mod blocked_owners;
@@ -59,6 +60,7 @@ struct World {
     metrics: Metrics,
     refreshed: Arc<std::sync::Mutex<Vec<ClientId>>>,
     tried: Arc<std::sync::Mutex<Vec<ClientId>>>,
+    restarted: Arc<std::sync::Mutex<Vec<ActorName>>>,
     store_is_up: Arc<AtomicBool>,
     actor_state: Arc<std::sync::Mutex<&'static str>>,
     delivery: Arc<std::sync::Mutex<HashMap<ClientId, Value>>>,
@@ -94,6 +96,7 @@ impl World {
         let metrics = Metrics::new();
         let refreshed = Arc::new(std::sync::Mutex::new(Vec::new()));
         let tried = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let restarted = Arc::<std::sync::Mutex<Vec<ActorName>>>::default();
         let store_is_up = Arc::new(AtomicBool::new(true));
         let actor_state = Arc::new(std::sync::Mutex::new("running"));
         let delivery = Arc::<std::sync::Mutex<HashMap<ClientId, Value>>>::default();
@@ -157,6 +160,18 @@ impl World {
                 let state = actor_state.clone();
                 Arc::new(move || vec![json!({ "kind": "ingest", "state": *state.lock().unwrap() })])
             },
+            restart_actor: {
+                let restarted = restarted.clone();
+                Arc::new(move |name: ActorName| {
+                    let answer = match name.id.as_str() {
+                        "nobody" => RestartAnswer::Unknown,
+                        "over" => RestartAnswer::Over,
+                        _ => RestartAnswer::Asked,
+                    };
+                    restarted.lock().unwrap().push(name);
+                    ready(answer).boxed()
+                })
+            },
             delivery: {
                 let delivery = delivery.clone();
                 Arc::new(move |client| delivery.lock().unwrap().get(client).cloned())
@@ -197,6 +212,7 @@ impl World {
             readiness,
             metrics,
             refreshed,
+            restarted,
             store_is_up,
             actor_state,
             delivery,

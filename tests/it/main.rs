@@ -27,6 +27,7 @@ mod boards;
 #[cfg(feature = "cluster")]
 mod both_modes;
 mod bounds;
+mod broken;
 mod check;
 mod cli;
 #[cfg(feature = "cluster")]

@@ -49,7 +49,10 @@ pub(super) fn break_when_asked(transfer: &Transfer, ctx: &mut Context<WebhookDel
     for fault in faults.iter().filter(|fault| fault.is_due(transfer)) {
         log::warn!("fault asked for by DISPATCHER_FAULT how={} client={}", fault.how, fault.client);
         match fault.how.strip_prefix("spin") {
-            Some(time) => spin(humantime::parse_duration(time).ok()),
+            Some(time) => {
+                spin(humantime::parse_duration(time).ok());
+                log::warn!("fault is over how={} client={}", fault.how, fault.client);
+            }
             None if fault.how == "freeze" => {
                 ctx.wait(actix::fut::wrap_future(std::future::pending()));
             }

@@ -33,7 +33,7 @@ impl<T: Record> Kept<T> {
     ) -> Recorder<T> {
         let recorder = Recorder::<T>::new(metrics);
         let (taken, records, metrics) = (recorder.clone(), Arc::new(Kept(self.0.clone())), metrics.clone());
-        supervise(kit, &arbiters.pick(0), T::KIND, "", move |cell| {
+        supervise(kit, arbiters.pick(0), T::KIND, "", move |cell| {
             RecorderActor::new(cell, taken, records, clock, metrics)
         });
         recorder

@@ -229,7 +229,7 @@ fn run_with(book: &Book, blocked: WhenBlocked) -> Metrics {
         let (configs, changes, counters) =
             (store.clone(), actix::Actor::start(Nobody).recipient(), metrics.clone());
         let decisions = store.clone();
-        let config_cache = supervise(&kit, &arbiters.pick(0), "config-cache", "", move |cell| {
+        let config_cache = supervise(&kit, arbiters.pick(0), "config-cache", "", move |cell| {
             ConfigCacheActor::new(cell, configs, decisions, writer, changes, Arc::new(SystemClock), counters)
         });
         config_cache.addr.send(Reload).await.unwrap().unwrap();

@@ -55,7 +55,7 @@ async fn actors_on_threads_of_their_own_keep_order_through_their_panics() {
             let world = Arc::new(World::default());
             let inside = Arc::clone(&world);
             let make = move |cell| Probe { world: inside, cell };
-            (supervise(&kit, &pool.pick(number), "probe", number.to_string(), make), world)
+            (supervise(&kit, pool.pick(number), "probe", number.to_string(), make), world)
         })
         .collect();
     for number in 0..100 {
