@@ -3,6 +3,7 @@
 import { h, on, put } from "./dom.js";
 import { get, segment } from "./api.js";
 import { badge, bars } from "./chart.js";
+import { cause, restart } from "./actors.js";
 import { act } from "./dialog.js";
 import { why } from "./overview.js";
 import { ago, bytes, clock, count, ms, rate, reason, time, until } from "./format.js";
@@ -11,13 +12,14 @@ const ATTEMPTS = 30;
 
 export async function client({ root, live, parts: [id], every, listen }) {
   const path = `/v1/clients/${segment(id)}`;
-  let shown, stored, attempts, events;
+  let shown, stored, attempts, events, actor;
   const load = async () => {
     // One that is in the store but not in a snapshot yet, or the other way round, is shown all the same.
     const answers = await Promise.allSettled([get(`/v1/dashboard/${segment(id)}`), get(path), get(`${path}/attempts`, { limit: ATTEMPTS }),
-      get("/v1/operational-events", { client: id, limit: 10 })]);
+      get("/v1/operational-events", { client: id, limit: 10, order: "newest" }), get("/v1/actors", { kind: "delivery", filter: id, limit: 200 })]);
     if (answers[0].status === "rejected" && answers[1].status === "rejected") throw answers[1].reason;
-    const [one, two, three, four] = answers.map((answer) => answer.value);
+    const [one, two, three, four, five] = answers.map((answer) => answer.value);
+    actor = five ? five.rows.find((actor) => actor.id === id) : actor;
     [shown, stored, attempts, events] = [one ?? shown, two ?? stored, three ?? attempts, four?.events ?? events ?? []];
   };
   await load();
@@ -36,7 +38,7 @@ export async function client({ root, live, parts: [id], every, listen }) {
     const view = shown?.client;
     put(head, h("h1", {}, id), view ? badge(view.phase) : badge("stopped", "not served yet"), view && h("p", { class: "why" }, why(view) === "–" ? "" : why(view)));
     put(buttons, actions(view, stored));
-    put(facts, view ? state_list(view, now) : h("p", { class: "empty" }, "Its first numbers come within a second."));
+    put(facts, view ? state_list(view, now, actor) : h("p", { class: "empty" }, "Its first numbers come within a second."));
     put(numbers, view ? figures(view, shown.minutes) : "");
     put(tried, attempt_table(attempts, now));
     put(happened, h("h2", {}, "What happened"), events.length ? h("ul", { class: "plain events" }, events.map((event) => h("li", { "data-key": `e${event.id}` }, badge(event.type),
@@ -71,6 +73,7 @@ function actions(view, stored) {
     has_config && button("retry", "Try now"),
     has_config && (paused ? button("resume", "Resume", { class: "strong" }) : button("pause", "Pause")),
     has_config && (is_active ? button("disable", "Disable", { class: "danger" }) : button("enable", "Enable", { class: "strong" })),
+    view?.actor && button("restart", "Restart actor"),
     (view?.dead ?? 0) > 0 && button("replay", `Replay ${count(view.dead)} dead`),
   ];
 }
@@ -84,6 +87,7 @@ const ACTIONS = {
     text: ["New changes are skipped, not kept: the client needs a resync afterwards.", "What waits already stays. To keep new changes, pause it instead."] },
     method: "PUT", path, body: { status: "INACTIVE" }, done: `${id} is disabled` }),
   enable: (id, path) => act({ method: "PUT", path, body: { status: "ACTIVE" }, done: `${id} is enabled` }),
+  restart: (id) => restart("delivery", id),
   replay: (id, path) => act({ question: { title: `Replay the dead letters of ${id}?`, button: "Replay",
     text: "The oldest 100 that no newer change has replaced are sent again." }, path: `${path}/dead-letters/replay`, body: {},
     done: (answer) => `${answer.replayed} replayed${answer.next ? ", there are more" : ""}${refusals(answer.refused)}` }),
@@ -95,7 +99,7 @@ function list(pairs) {
   return h("dl", {}, pairs.filter(Boolean).map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
 }
 
-function state_list(view, now) {
+function state_list(view, now, actor) {
   return [h("h2", {}, "State"), list([
     ["Since", view.since_ms ? `${time(view.since_ms)} (${ago(view.since_ms, now)})` : "it has not been served lately"],
     ["Webhook", view.webhook ?? "–"],
@@ -106,6 +110,7 @@ function state_list(view, now) {
     ["Waiting", view.stashed ? `${count(view.stashed)} in the stash (${bytes(view.stashed_bytes)}), the oldest ${ago(view.oldest_ts_ms, now)}` : "nothing"],
     ["Dead", view.dead ? h("a", { href: `#/dead?client=${segment(view.client)}` }, count(view.dead)) : "none"],
     view.dropped > 0 && ["Dropped", `${count(view.dropped)}: it needs a resync`],
+    actor?.last_cause && ["Last broke", cause(actor)],
     ["Actor", view.actor ? [badge(view.actor), ` ${view.restarts ? `restarted ${view.restarts} times` : "never restarted"}`] : "none here: it rests, or another replica serves it"],
   ])];
 }

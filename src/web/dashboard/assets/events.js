@@ -11,7 +11,7 @@ const PAGE = 100;
 
 export async function events({ root, live, query, every }) {
   const client = query.get("client") ?? "";
-  let { events, next } = await get("/v1/operational-events", { client, limit: PAGE });
+  let { events, next } = await get("/v1/operational-events", { client, limit: PAGE, order: "newest" });
   const body = h("div", { class: "card flush" });
   const foot = h("div", { class: "foot" });
   root.append(h("h1", {}, "Events"), client ? h("p", {}, "Of ", client_link(client), " only. ", h("a", { href: "#/events" }, "Show all")) : "", body, foot);
@@ -27,7 +27,7 @@ export async function events({ root, live, query, every }) {
   };
   on(foot, "click", "[data-act]", async () => {
     try {
-      const older = await get("/v1/operational-events", { client, limit: PAGE, after: next });
+      const older = await get("/v1/operational-events", { client, limit: PAGE, order: "newest", after: next });
       events = [...events, ...older.events];
       ({ next } = older);
     } catch (error) { say(error.message, "bad"); }
@@ -35,7 +35,7 @@ export async function events({ root, live, query, every }) {
   });
   const again = async () => {
     try {
-      const { events: newest } = await get("/v1/operational-events", { client, limit: PAGE });
+      const { events: newest } = await get("/v1/operational-events", { client, limit: PAGE, order: "newest" });
       const known = events[0]?.id ?? 0;
       const more = newest.filter((event) => event.id > known);
       if (more.length === newest.length && newest.length === PAGE) { events = newest; next = newest.at(-1).id; }
