@@ -27,6 +27,7 @@ mod boards;
 #[cfg(feature = "cluster")]
 mod both_modes;
 mod bounds;
+mod browser;
 mod broken;
 mod check;
 mod cli;

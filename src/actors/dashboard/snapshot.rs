@@ -141,6 +141,8 @@ pub struct Point {
     pub failure_rate: f32,
     /// The 95th percentile of the webhooks' answers, milliseconds.
     pub p95_ms: Option<f32>,
+    /// The 95th percentile of the age of changes at their 2xx, milliseconds.
+    pub age_p95_ms: Option<f32>,
     /// Changes in the stash.
     pub stashed: u64,
     /// Changes that are in the transfer log and not done.
@@ -306,6 +308,7 @@ impl Memory {
                 rate: a_second(delivered),
                 failure_rate: a_second(failed),
                 p95_ms: overview.answer_ms.map(|answers| answers.p95 as f32),
+                age_p95_ms: overview.age_ms.map(|ages| ages.p95 as f32),
                 stashed: overview.stash.pending,
                 lag: overview.lag.transfer,
             });

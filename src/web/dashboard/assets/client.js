@@ -3,21 +3,23 @@
 import { h, on, put } from "./dom.js";
 import { get, segment } from "./api.js";
 import { badge, bars } from "./chart.js";
+import { cause, restart } from "./actors.js";
 import { act } from "./dialog.js";
 import { why } from "./overview.js";
-import { ago, bytes, clock, count, ms, rate, time, until } from "./format.js";
+import { ago, bytes, clock, count, ms, rate, reason, time, until } from "./format.js";
 
 const ATTEMPTS = 30;
 
 export async function client({ root, live, parts: [id], every, listen }) {
   const path = `/v1/clients/${segment(id)}`;
-  let shown, stored, attempts, events;
+  let shown, stored, attempts, events, actor;
   const load = async () => {
     // One that is in the store but not in a snapshot yet, or the other way round, is shown all the same.
     const answers = await Promise.allSettled([get(`/v1/dashboard/${segment(id)}`), get(path), get(`${path}/attempts`, { limit: ATTEMPTS }),
-      get("/v1/operational-events", { client: id, limit: 10 })]);
+      get("/v1/operational-events", { client: id, limit: 10, order: "newest" }), get("/v1/actors", { kind: "delivery", filter: id, limit: 200 })]);
     if (answers[0].status === "rejected" && answers[1].status === "rejected") throw answers[1].reason;
-    const [one, two, three, four] = answers.map((answer) => answer.value);
+    const [one, two, three, four, five] = answers.map((answer) => answer.value);
+    actor = five ? five.rows.find((actor) => actor.id === id) : actor;
     [shown, stored, attempts, events] = [one ?? shown, two ?? stored, three ?? attempts, four?.events ?? events ?? []];
   };
   await load();
@@ -26,21 +28,21 @@ export async function client({ root, live, parts: [id], every, listen }) {
   const facts = h("section", { class: "card" });
   const numbers = h("section", { class: "card" });
   const tried = h("section", { class: "card wide flush" });
-  const config = h("section", { class: "card" });
+  const config = h("section", { class: "card wide" });
   const happened = h("section", { class: "card" });
   root.append(h("p", { class: "crumbs" }, h("a", { href: "#/clients" }, "Clients"), " / ", id), head, buttons,
-    h("div", { class: "grid" }, facts, numbers, tried, happened, config));
+    h("div", { class: "grid" }, facts, numbers, happened, tried, config));
 
   const show = () => {
     const now = live.now();
     const view = shown?.client;
     put(head, h("h1", {}, id), view ? badge(view.phase) : badge("stopped", "not served yet"), view && h("p", { class: "why" }, why(view) === "–" ? "" : why(view)));
     put(buttons, actions(view, stored));
-    put(facts, view ? state_list(view, now) : h("p", { class: "empty" }, "Its first numbers come within a second."));
+    put(facts, view ? state_list(view, now, actor) : h("p", { class: "empty" }, "Its first numbers come within a second."));
     put(numbers, view ? figures(view, shown.minutes) : "");
     put(tried, attempt_table(attempts, now));
     put(happened, h("h2", {}, "What happened"), events.length ? h("ul", { class: "plain events" }, events.map((event) => h("li", { "data-key": `e${event.id}` }, badge(event.type),
-      h("span", {}, event.reason), h("time", { class: "quiet", title: time(event.at_ms) }, ago(event.at_ms, now))))) : h("p", { class: "empty" }, "Nothing worth telling."));
+      h("span", {}, reason(event.reason)), h("time", { class: "quiet", title: time(event.at_ms) }, ago(event.at_ms, now))))) : h("p", { class: "empty" }, "Nothing worth telling."));
     put(config, h("h2", {}, "Config"), stored?.config ? [
       h("p", { class: "quiet" }, `${stored.config.status}, changed ${ago(stored.config.updated_at_ms, now)}${stored.config.owner ? `, owner ${stored.config.owner}` : ""}. Secrets are not shown.`),
       stored.config.fault && h("p", { class: "notice" }, `${stored.config.fault.key}: ${stored.config.fault.problem}`),
@@ -71,6 +73,7 @@ function actions(view, stored) {
     has_config && button("retry", "Try now"),
     has_config && (paused ? button("resume", "Resume", { class: "strong" }) : button("pause", "Pause")),
     has_config && (is_active ? button("disable", "Disable", { class: "danger" }) : button("enable", "Enable", { class: "strong" })),
+    view?.actor && button("restart", "Restart actor"),
     (view?.dead ?? 0) > 0 && button("replay", `Replay ${count(view.dead)} dead`),
   ];
 }
@@ -84,6 +87,7 @@ const ACTIONS = {
     text: ["New changes are skipped, not kept: the client needs a resync afterwards.", "What waits already stays. To keep new changes, pause it instead."] },
     method: "PUT", path, body: { status: "INACTIVE" }, done: `${id} is disabled` }),
   enable: (id, path) => act({ method: "PUT", path, body: { status: "ACTIVE" }, done: `${id} is enabled` }),
+  restart: (id) => restart("delivery", id),
   replay: (id, path) => act({ question: { title: `Replay the dead letters of ${id}?`, button: "Replay",
     text: "The oldest 100 that no newer change has replaced are sent again." }, path: `${path}/dead-letters/replay`, body: {},
     done: (answer) => `${answer.replayed} replayed${answer.next ? ", there are more" : ""}${refusals(answer.refused)}` }),
@@ -95,17 +99,18 @@ function list(pairs) {
   return h("dl", {}, pairs.filter(Boolean).map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
 }
 
-function state_list(view, now) {
+function state_list(view, now, actor) {
   return [h("h2", {}, "State"), list([
     ["Since", view.since_ms ? `${time(view.since_ms)} (${ago(view.since_ms, now)})` : "it has not been served lately"],
     ["Webhook", view.webhook ?? "–"],
     view.next_attempt_at_ms && ["Next try", until(view.next_attempt_at_ms, now)],
     view.disable_at_ms && ["Switched off", `${until(view.disable_at_ms, now)}, if nothing succeeds before`],
     ["Last success", ago(view.last_success_ms, now)],
-    ["Last error", view.last_error ? `${view.last_error.reason}, ${ago(view.last_error.at_ms, now)}` : "none known"],
+    ["Last error", view.last_error ? `${reason(view.last_error.reason)}, ${ago(view.last_error.at_ms, now)}` : "none known"],
     ["Waiting", view.stashed ? `${count(view.stashed)} in the stash (${bytes(view.stashed_bytes)}), the oldest ${ago(view.oldest_ts_ms, now)}` : "nothing"],
     ["Dead", view.dead ? h("a", { href: `#/dead?client=${segment(view.client)}` }, count(view.dead)) : "none"],
     view.dropped > 0 && ["Dropped", `${count(view.dropped)}: it needs a resync`],
+    actor?.last_cause && ["Last broke", cause(actor)],
     ["Actor", view.actor ? [badge(view.actor), ` ${view.restarts ? `restarted ${view.restarts} times` : "never restarted"}`] : "none here: it rests, or another replica serves it"],
   ])];
 }
@@ -127,7 +132,7 @@ function attempt_table(attempts, now) {
     h("thead", {}, h("tr", {}, ["When", "Outcome", "Status", "Took", "Try", "Document", "Answer"].map((name) => h("th", { scope: "col" }, name)))),
     h("tbody", {}, rows.map((attempt) => h("tr", { "data-key": `${attempt.event_id}.${attempt.at_ms}.${attempt.attempt}` },
       h("td", { "data-name": "When", title: `${time(attempt.at_ms)}, ${ago(attempt.at_ms, now)}` }, clock(attempt.at_ms)),
-      h("td", { "data-name": "Outcome" }, badge(attempt.outcome)), h("td", { class: "figure", "data-name": "Status" }, attempt.status ?? attempt.reason),
+      h("td", { "data-name": "Outcome" }, badge(attempt.outcome)), h("td", { class: "figure", "data-name": "Status" }, attempt.status ?? reason(attempt.reason)),
       h("td", { class: "figure", "data-name": "Took" }, ms(attempt.latency_ms)), h("td", { class: "figure", "data-name": "Try" }, attempt.attempt),
       h("td", { class: "code", "data-name": "Document", title: attempt.event_id }, attempt.document), h("td", { class: "code why", "data-name": "Answer" }, attempt.answer || "–"))))))];
 }

@@ -31,12 +31,13 @@ export function count(number) {
 
 const round = (number) => (number < 100 ? number.toFixed(1).replace(/\.0$/, "") : String(Math.round(number)));
 
-export const rate = (number) => (number === 0 ? "0" : number < 10 ? number.toFixed(1) : count(Math.round(number)));
+export const rate = (number) => (number === 0 ? "0" : number < 0.05 ? "< 0.1" : number < 10 ? number.toFixed(1) : count(Math.round(number)));
 
 export function ms(value) {
   if (value === null || value === undefined) return "–";
   if (value >= 262144) return "> 4 min";
-  if (value < 10) return `${value.toFixed(1)} ms`;
+  if (value < 0.1) return "< 1 ms";
+  if (value < 10) return `${value.toFixed(1).replace(/\.0$/, "")} ms`;
   if (value < 1000) return `${Math.round(value)} ms`;
   if (value < 60000) return `${round(value / 1000)} s`;
   return span(value);
@@ -61,4 +62,8 @@ const fullTime = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeS
 
 export const clock = (at) => clockTime.format(at);
 export const time = (at) => (at ? fullTime.format(at) : "–");
+// A reason as a person says it; what is no label stays as it is.
+const LABELS = { connect: "no connection", dns: "name not found", tls: "TLS failed", timeout: "no answer in time", closed: "connection closed", bad_answer: "broken answer", client_gone: "the client is gone" };
+export const reason = (label) => LABELS[label] ?? label.replace(/^status_(\d+)$/, "answers $1").replace(/\bstatus_(\d+)\b/, "$1");
+
 export const plural = (number, one, many = `${one}s`) => `${count(number)} ${number === 1 ? one : many}`;

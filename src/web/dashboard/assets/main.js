@@ -48,7 +48,7 @@ function show_mark() {
   const { state, snapshot } = live;
   const fresh = state === "live";
   put(mark, fresh ? badge("ok", "live") : badge("failed", state === "connecting" ? "connecting" : "stale"),
-    snapshot && h("span", { class: "quiet" }, `${snapshot.service.mode} · this replica · ${clock(snapshot.overview.at_ms)}`));
+    snapshot && h("span", { class: "quiet" }, h("span", { class: "place" }, `${snapshot.service.mode} · this replica · `), clock(snapshot.overview.at_ms)));
   const old = live.heard && Date.now() - live.heard;
   const is_old = !fresh && state !== "ended" && old > 1500;
   banner.hidden = !is_old;

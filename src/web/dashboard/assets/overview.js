@@ -3,7 +3,7 @@
 import { h, put } from "./dom.js";
 import { get, segment } from "./api.js";
 import { badge, lines } from "./chart.js";
-import { ago, bytes, clock, count, ms, plural, rate, share, span, until } from "./format.js";
+import { ago, bytes, clock, count, ms, plural, rate, reason, share, span, until } from "./format.js";
 
 export const PHASES = ["degraded", "draining", "paused", "disabled", "healthy"];
 const LISTED = 8;
@@ -48,34 +48,36 @@ export async function overview({ root, live, every, listen }) {
 }
 
 const load = () => get("/v1/dashboard", { hour: true, phase: "problem", limit: LISTED });
-const recent = async () => (await get("/v1/operational-events", { limit: 6 })).events;
+const recent = async () => (await get("/v1/operational-events", { limit: 6, order: "newest" })).events;
 
 function tiles(all, hour) {
   const of = (member) => hour.map((point) => point[member]);
   const waits = all.stash.pending;
+  const since = hour.length > 354 ? "1 h ago" : `${span(Math.max(hour.length, 60) * 10000)} ago`;
   return [
     tile("Throughput", `${rate(all.rate)}/s`, all.failure_rate ? `${rate(all.failure_rate)}/s fail` : "nothing fails",
       lines("Throughput", [{ name: "delivered", kind: "good", area: true, values: of("rate") },
-        { name: "failed", kind: "bad", values: of("failure_rate") }], { format: (value) => `${rate(value)}/s` })),
-    tile("Succeeded", share(all.success_share), all.success_share === null ? "no attempt within the last minute" : "of the attempts of the last minute",
+        { name: "failed", kind: "bad", values: of("failure_rate") }], { format: (value) => `${rate(value)}/s` }), since),
+    tile("Succeeded", share(all.success_share), all.success_share === null ? "no attempt lately" : "of the last minute's attempts",
       lines("Success", [{ name: "share", kind: "good", area: true,
         values: hour.map((point) => (point.rate + point.failure_rate ? point.rate / (point.rate + point.failure_rate) : null)) }],
-      { top: 1, format: share })),
+      { top: 1, format: share }), since),
     tile("Webhook answers", all.answer_ms ? ms(all.answer_ms.p95) : "–",
-      all.answer_ms ? `p95 · p50 ${ms(all.answer_ms.p50)} · p99 ${ms(all.answer_ms.p99)}` : "none lately",
-      lines("Answers", [{ name: "p95", kind: "plain", values: of("p95_ms") }], { format: ms })),
+      all.answer_ms ? `p95; half ${ms(all.answer_ms.p50)}, p99 ${ms(all.answer_ms.p99)}` : "none lately",
+      lines("Answers", [{ name: "p95", kind: "plain", values: of("p95_ms") }], { format: ms }), since),
     tile("From change to 2xx", all.age_ms ? ms(all.age_ms.p95) : "–",
-      all.age_ms ? `p95 · p50 ${ms(all.age_ms.p50)} · p99 ${ms(all.age_ms.p99)}` : "none lately",
-      lines("Records behind", [{ name: "behind", kind: "plain", area: true, values: of("lag") }], { top: 10, format: count }),
-      `${count(all.lag.source)} to route, ${count(all.lag.transfer)} to deliver`),
+      all.age_ms ? `p95; half ${ms(all.age_ms.p50)}, p99 ${ms(all.age_ms.p99)}` : "none lately",
+      lines("From change to 2xx", [{ name: "p95", kind: "plain", values: of("age_p95_ms") }], { format: ms }), since),
     tile("In the stash", count(waits), waits ? `oldest ${ago(all.stash.oldest_ts_ms, all.at_ms)} · ${bytes(all.stash.bytes)}` : "nothing waits",
-      lines("Waiting", [{ name: "waiting", kind: "wait", area: true, values: of("stashed") }], { top: 10, format: count })),
+      lines("Waiting", [{ name: "waiting", kind: "wait", area: true, values: of("stashed") }], { top: 10, format: count }), since),
+    tile("Behind", count((all.lag.source ?? 0) + (all.lag.transfer ?? 0)), `${count(all.lag.source)} to route, ${count(all.lag.transfer)} to deliver`,
+      lines("Records behind", [{ name: "behind", kind: "wait", area: true, values: of("lag") }], { top: 10, format: count }), since),
   ];
 }
 
-const tile = (name, value, note, chart, foot) =>
+const tile = (name, value, note, chart, since, foot) =>
   h("div", { class: "card tile", "data-key": name }, h("h2", {}, name), h("p", { class: "value" }, value),
-    h("p", { class: "quiet" }, note), chart, h("p", { class: "quiet axis" }, h("span", {}, foot ?? "last hour"), h("span", {}, "now")));
+    h("p", { class: "quiet" }, note), chart, h("p", { class: "quiet axis" }, h("span", {}, since), foot && h("span", {}, foot), h("span", {}, "now")));
 
 export const client_link = (id) => h("a", { href: `#/client/${segment(id)}` }, id);
 
@@ -89,18 +91,18 @@ function problems(all, clients, live) {
   }
   return [title,
     down.map((store) => h("p", { class: "notice" }, badge("down"), ` ${store.name}: ${store.error} (since ${span(now - store.since_ms)})`)),
-    actors.map((actor) => h("p", { class: "notice" }, badge(actor.state), ` actor ${actor.kind} ${actor.id}: ${actor.last_cause?.message ?? "no cause known"}`)),
-    clients.matched ? h("table", {}, h("thead", {}, h("tr", {}, ["Client", "State", "Why", "Next try", "Waiting"].map((name) => h("th", { scope: "col" }, name)))),
+    actors.map((actor) => h("p", { class: "notice" }, badge(actor.state), ` actor ${actor.kind} ${actor.id}: ${actor.last_cause ? `${actor.last_cause.reason.replaceAll("_", " ")}, ${actor.last_cause.message}` : "no cause known"}`)),
+    clients.matched ? h("table", { class: "rows" }, h("thead", {}, h("tr", {}, ["Client", "State", "Why", "Next try", "Waiting"].map((name) => h("th", { scope: "col" }, name)))),
       h("tbody", {}, clients.rows.map((client) => h("tr", { "data-key": client.client },
-        h("th", { scope: "row" }, client_link(client.client)), h("td", {}, badge(client.phase)),
-        h("td", { class: "why" }, why(client)), h("td", { class: "figure" }, until(client.next_attempt_at_ms, now)),
-        h("td", { class: "figure" }, count(client.stashed)))))) : null,
+        h("th", { scope: "row" }, client_link(client.client)), h("td", { "data-name": "State" }, badge(client.phase)),
+        h("td", { class: "why", "data-name": "Why" }, why(client)), h("td", { class: "figure", "data-name": "Next try" }, until(client.next_attempt_at_ms, now)),
+        h("td", { class: "figure", "data-name": "Waiting" }, count(client.stashed)))))) : null,
     clients.matched > clients.rows.length && h("p", {}, h("a", { href: "#/clients?phase=problem" }, `All ${count(clients.matched)}`))];
 }
 
 // The reason, and when it ends in being switched off.
 export function why(client) {
-  const parts = [client.reason];
+  const parts = [reason(client.reason)];
   if (client.overflows) parts.push("changes are dropped: too many wait");
   if (client.actor === "failed") parts.push("its actor was given up");
   if (client.actor === "restarting") parts.push("its actor restarts");
@@ -129,6 +131,6 @@ function store_list(all, now) {
 
 export function event_list(events, now) {
   return [h("h2", {}, "Lately"), events.length ? h("ul", { class: "plain events" }, events.map((event) => h("li", { "data-key": `e${event.id}` },
-    badge(event.type), event.client && client_link(event.client), h("span", {}, event.reason), h("time", { class: "quiet" }, ago(event.at_ms, now))))) :
+    badge(event.type), event.client && client_link(event.client), h("span", {}, reason(event.reason)), h("time", { class: "quiet" }, ago(event.at_ms, now))))) :
     h("p", { class: "empty" }, "Nothing worth telling has happened."), events.length > 0 && h("p", {}, h("a", { href: "#/events" }, "All events"))];
 }
