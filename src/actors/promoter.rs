@@ -171,6 +171,10 @@ impl PromoterServices {
         let mut jobs: Vec<(DispatcherJob, When)> = Vec::new();
         jobs.extend(waiting.iter().map(|(client, _, state)| self.retry(client, state, now_ms)));
         jobs.extend(failing.iter().map(|(client, state)| self.disable(client, state, now_ms)));
+        if let Some(clocks) = &mut memory.clocks {
+            // Before they are put: a job may be there although the answer was lost.
+            clocks.extend(failing.iter().map(|(client, _)| (*client).clone()));
+        }
         self.put(jobs, memory).await?;
         self.promote(&waiting, now_ms).await?;
         self.stop_clocks(&failing, memory).await?;
@@ -237,7 +241,6 @@ impl PromoterServices {
         };
         let failing: HashSet<&ClientId> = failing.iter().map(|(client, _)| *client).collect();
         let over: Vec<_> = clocks.iter().filter(|client| !failing.contains(client)).cloned().collect();
-        clocks.extend(failing.into_iter().cloned());
         for client in over {
             self.queue.remove(Disable { client: client.clone() }.id().as_str()).await?;
             memory.put.remove(&DispatcherJob::from(Disable { client: client.clone() }));
