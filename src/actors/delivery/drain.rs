@@ -115,6 +115,11 @@ impl Drain {
         }
     }
 
+    /// The webhook was tried, and fails: what waits keeps to its time.
+    pub(super) fn each_in_its_time(&mut self) {
+        self.all_at_once = false;
+    }
+
     /// Rows were written, or have another time.
     pub(super) fn appended(&mut self) {
         self.appended = true;
@@ -178,7 +183,9 @@ impl WebhookDeliveryActor {
         match &self.life.drain.pass {
             Pass::Due(at) if *at <= Instant::now() && self.no_rows_in_hand() => {
                 self.life.drain.appended = false;
-                let all = std::mem::take(&mut self.life.drain.all_at_once);
+                let all = self.life.drain.all_at_once;
+                // What was asked for holds until the webhook lives: then everything goes, and not the one row that found it out.
+                self.life.drain.all_at_once &= self.life.state.is_probing();
                 let as_of_ms = if all { i64::MAX } else { self.now_ms() };
                 self.life.drain.pass =
                     Pass::Running { as_of_ms, after: None, blocked: HashSet::new(), exhausted: false };

@@ -309,6 +309,7 @@ impl WebhookDeliveryActor {
         if endpoint || refused {
             self.life.refused.clear();
             self.happened(ClientEvent::EndpointFailed { reason, retry_after });
+            self.life.drain.each_in_its_time();
             self.leave_rows();
             self.life.drain.begin_anew();
         }
