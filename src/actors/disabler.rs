@@ -66,8 +66,11 @@ impl Disabler {
         if matches!(state.phase, Phase::Paused | Phase::Disabled) {
             return Ok(done(&state.reason));
         }
-        if !state.is_given_up(failing_for, &self.pacing) {
-            let rest = self.pacing.give_up.saturating_sub(failing_for);
+        // A config that somebody has just changed has its time, too: what failed may have been the one before.
+        let stood_ms = self.clock.now_ms().saturating_sub(tried.config.updated_at_ms);
+        let stood = Duration::from_millis(u64::try_from(stood_ms).unwrap_or(0));
+        if !state.is_given_up(failing_for.min(stood), &self.pacing) {
+            let rest = self.pacing.give_up.saturating_sub(failing_for.min(stood));
             // Not often enough yet: until one more failure may count.
             return Ok(Handled::Later(rest.max(self.pacing.give_up / 10).max(Duration::from_millis(100))));
         }

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::config_cache::ConfigTable;
 use super::operational_events::EventRecorder;
+use super::retry::DRAINS;
 use crate::domain::client_state::{ClientState, Phase};
 use crate::domain::config::ClientId;
 use crate::domain::job::JobState;
@@ -74,6 +75,8 @@ pub struct PromoterActor {
     memory: Option<Memory>,
     /// The last look failed: said once.
     troubled: bool,
+    /// Nobody sends it anything; but an actor that nobody can reach is not restarted.
+    own_address: Option<Addr<Self>>,
 }
 
 /// What is remembered from one look to the next. Another replica, and a new life of this one, begins without.
@@ -90,7 +93,7 @@ struct Memory {
 impl PromoterActor {
     /// Looks for the first time at once.
     pub fn new(cell: Cell, services: Arc<PromoterServices>) -> Self {
-        Self { cell, services, memory: Some(Memory::default()), troubled: false }
+        Self { cell, services, memory: Some(Memory::default()), troubled: false, own_address: None }
     }
 
     fn tick(&mut self, ctx: &mut Context<Self>) {
@@ -128,6 +131,7 @@ impl Actor for PromoterActor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
+        self.own_address = Some(ctx.address());
         self.tick(ctx);
         ctx.run_interval(self.services.every(), Self::tick);
     }
@@ -167,8 +171,12 @@ impl PromoterServices {
         let mut jobs: Vec<(DispatcherJob, When)> = Vec::new();
         jobs.extend(waiting.iter().map(|(client, _, state)| self.retry(client, state, now_ms)));
         jobs.extend(failing.iter().map(|(client, state)| self.disable(client, state, now_ms)));
+        if let Some(clocks) = &mut memory.clocks {
+            // Before they are put: a job may be there although the answer was lost.
+            clocks.extend(failing.iter().map(|(client, _)| (*client).clone()));
+        }
         self.put(jobs, memory).await?;
-        self.promote(&waiting).await?;
+        self.promote(&waiting, now_ms).await?;
         self.stop_clocks(&failing, memory).await?;
         self.warn(&failing, memory, now_ms).await
     }
@@ -204,12 +212,16 @@ impl PromoterServices {
         Ok(())
     }
 
-    /// The webhook lives: its job need not wait.
-    async fn promote(&self, waiting: &[(&ClientId, &Backlog, &ClientState)]) -> StoreResult<()> {
+    /// The webhook lives: its job need not wait until the webhook was to be tried. One that looks again soon is let be: to promote it means to
+    /// try everything now, and a document that is refused would never keep its own pace.
+    async fn promote(&self, waiting: &[(&ClientId, &Backlog, &ClientState)], now_ms: i64) -> StoreResult<()> {
+        let soon_ms = now_ms + DRAINS.as_millis() as i64;
         for (client, _, state) in waiting {
             if matches!(state.phase, Phase::Healthy | Phase::Draining) {
                 let id = Retry { client: (*client).clone(), due_ms: None }.id();
-                if let Acted::Done = self.queue.promote(id.as_str()).await? {
+                let known = self.queue.job(id.as_str()).await?;
+                let waits_long = known.and_then(|job| job.due_ms).is_some_and(|due_ms| due_ms > soon_ms);
+                if waits_long && self.queue.promote(id.as_str()).await? == Acted::Done {
                     log::debug!("job promoted: the webhook lives job_id={id}");
                 }
             }
@@ -229,7 +241,6 @@ impl PromoterServices {
         };
         let failing: HashSet<&ClientId> = failing.iter().map(|(client, _)| *client).collect();
         let over: Vec<_> = clocks.iter().filter(|client| !failing.contains(client)).cloned().collect();
-        clocks.extend(failing.into_iter().cloned());
         for client in over {
             self.queue.remove(Disable { client: client.clone() }.id().as_str()).await?;
             memory.put.remove(&DispatcherJob::from(Disable { client: client.clone() }));

@@ -30,7 +30,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(65);
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// When it looks again at a client whose rows go out.
-const DRAINS: Duration = Duration::from_secs(10);
+pub(super) const DRAINS: Duration = Duration::from_secs(10);
 
 /// Does the jobs of the queue `dispatcher`.
 pub struct RetryActor {

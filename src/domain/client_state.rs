@@ -126,8 +126,11 @@ pub enum ClientEvent {
     RowsWaiting,
     /// No rows wait any more.
     RowsGone,
-    /// The config is active and has no fault, and nobody blocks its owner. Changes nothing while it was so before.
+    /// The config is active and has no fault, and nobody blocks its owner. Changes nothing while it was so before; otherwise the webhook has
+    /// all its time again.
     ConfigUsable,
+    /// The config is another one, and as usable as before: it is tried now, and has all the time again that a webhook may fail.
+    ConfigChanged,
     /// The config is active, and its value has a fault.
     ConfigUnusable {
         /// Which.
@@ -140,7 +143,7 @@ pub enum ClientEvent {
         /// By whom, and why.
         reason: String,
     },
-    /// There is a reason to try now whatever the schedule says: the webhook is another, or an operator asks.
+    /// Somebody wants to see it tried, whatever the schedule says.
     TryNow,
     /// An operator stops it.
     Pause {
@@ -208,15 +211,20 @@ impl ClientState {
                 next.overflows = false;
                 next.last_failure = None;
             }
-            ClientEvent::ConfigUsable => next.disabled_by = None,
+            ClientEvent::ConfigUsable => {
+                if next.disabled_by.take().is_some() {
+                    next.forget_failures();
+                }
+            }
+            ClientEvent::ConfigChanged => {
+                next.forget_failures();
+                next.try_now(now_ms);
+            }
             ClientEvent::ConfigUnusable { reason } | ClientEvent::OwnerBlocked { reason } => {
                 next.disabled_by = Some(reason.clone())
             }
             ClientEvent::ConfigInactive => next.disabled_by = Some("config is not active".to_owned()),
-            ClientEvent::TryNow => {
-                next.hold_until_ms = None;
-                next.next_attempt_at_ms = next.next_attempt_at_ms.map(|at| at.min(now_ms));
-            }
+            ClientEvent::TryNow => next.try_now(now_ms),
             ClientEvent::Pause { by } => next.paused_by = Some(by.clone()),
             ClientEvent::Resume => next.paused_by = None,
         }
@@ -258,13 +266,23 @@ impl ClientState {
 
     fn delivered(&mut self, now_ms: i64) {
         self.last_success_ms = Some(now_ms);
+        self.forget_failures();
+        self.hold_until_ms =
+            self.hold_until_ms.filter(|until| now_ms < *until && !self.clock_went_back(now_ms));
+        self.next_attempt_at_ms = self.hold_until_ms;
+    }
+
+    /// The failure clock stands at nought.
+    fn forget_failures(&mut self) {
         self.failing_since_ms = None;
         self.counted_failures = 0;
         self.counted_at_ms = None;
         self.failed_rounds = 0;
-        self.hold_until_ms =
-            self.hold_until_ms.filter(|until| now_ms < *until && !self.clock_went_back(now_ms));
-        self.next_attempt_at_ms = self.hold_until_ms;
+    }
+
+    fn try_now(&mut self, now_ms: i64) {
+        self.hold_until_ms = None;
+        self.next_attempt_at_ms = self.next_attempt_at_ms.map(|at| at.min(now_ms));
     }
 
     /// A failure while the gate is open is a round of its own. One behind the closed gate was on its way

@@ -50,13 +50,19 @@ pub struct LastCause {
     pub seconds_ago: u64,
 }
 
+impl LastCause {
+    /// What of its text may be shown.
+    pub fn shown(&self) -> &str {
+        if self.reason == ExitReason::Panicked { "a panic, see the log" } else { &self.message }
+    }
+}
+
 impl Serialize for LastCause {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { reason, message, place, lasted_seconds, seconds_ago } = self;
-        let message = if *reason == ExitReason::Panicked { "a panic, see the log" } else { message.as_str() };
+        let Self { reason, message: _, place, lasted_seconds, seconds_ago } = self;
         let mut cause = serializer.serialize_struct("LastCause", 5)?;
         cause.serialize_field("reason", reason)?;
-        cause.serialize_field("message", message)?;
+        cause.serialize_field("message", self.shown())?;
         cause.serialize_field("place", place)?;
         cause.serialize_field("lasted_seconds", lasted_seconds)?;
         cause.serialize_field("seconds_ago", seconds_ago)?;

@@ -111,6 +111,8 @@ impl<'w> Cluster<'w> {
         world.states.runs_on(handle.clone());
         world.configs.runs_on(handle.clone());
         world.decisions.runs_on(handle.clone());
+        world.jobs.runs_on(handle.clone());
+        world.locks.runs_on(handle.clone());
         world.log.medium.runs_on(handle);
         Self { world, servers, replicas: Vec::new(), turn, rng: Rng::with_seed(seed), started: 0 }
     }
@@ -271,6 +273,18 @@ impl<'w> Cluster<'w> {
             }
         }
         panic!("not within an hour: {what}\n{}", self.describe());
+    }
+
+    /// Waits until something is so, for so long at most.
+    ///
+    /// # Panics
+    /// When it is not by then.
+    pub(crate) fn within(&mut self, time: Duration, what: &str, is_so: impl Fn(&World) -> bool) {
+        let until = self.world.clock.elapsed() + time;
+        while !is_so(self.world) {
+            assert!(self.world.clock.elapsed() < until, "not within {time:?}: {what}\n{}", self.describe());
+            self.pass(self.turn);
+        }
     }
 
     /// Waits for rest, and judges the history.

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use dispatcher::domain::config::Status;
-use dispatcher::domain::retry::RetrySchedule;
+use dispatcher::domain::retry::{CanarySchedule, Pacing, RetrySchedule};
 use fastrand::Rng;
 
 use crate::receiver::{Act, Manner};
@@ -19,10 +19,33 @@ use crate::world::{Choices, Life, World};
 /// Histories that every run of the tests tries.
 const USUAL_SEEDS: std::ops::Range<u64> = 0..400;
 
+/// When nothing waits any more there are no jobs after so long at most: one whose look failed may have the longest back-off of its queue.
+pub(crate) const JOBS_GONE_WITHIN: Duration = Duration::from_secs(20 * 60);
+
+/// No answer is waited for any longer.
+pub(crate) const ANSWERED_WITHIN: Duration = Duration::from_secs(65);
+
+/// While rows wait their job is seen after so long at most.
+pub(crate) const JOB_WITHIN: Duration = Duration::from_secs(75);
+
 const CLIENTS: [&str; 3] = ["a", "d", "b"];
 const DOCUMENTS: [&str; 4] = ["1", "2", "3", "4"];
-const STORES: [&str; 5] = ["stash", "log", "configs", "states", "decisions"];
-const KINDS: [&str; 5] = ["delivery", "ingest-transfer", "stash", "fleet", "config-cache"];
+pub(crate) const STORES: [&str; 7] = ["stash", "log", "configs", "states", "decisions", "jobs", "locks"];
+pub(crate) const KINDS: [&str; 7] =
+    ["delivery", "ingest-transfer", "stash", "fleet", "config-cache", "ingest-source", "promoter"];
+
+/// What a client's config may say.
+const SETTINGS: [&str; 9] = [
+    "",
+    ",\"concurrency\":\"many\"",
+    ",\"concurrency\":1",
+    ",\"concurrency\":3,\"timeout_ms\":1000",
+    ",\"rate_limit\":{\"max\":3,\"per_ms\":1000}",
+    ",\"timeout_ms\":60000",
+    ",\"ordering\":\"client\"",
+    ",\"coalesce\":true",
+    ",\"ordering\":\"client\",\"coalesce\":true,\"concurrency\":4",
+];
 
 #[test]
 fn no_history_breaks_a_guarantee() {
@@ -75,7 +98,7 @@ impl Wanted {
 fn some_act(rng: &mut Rng, without: &str) -> Act {
     let done = rng.bool();
     let with = |trouble: &str| !without.split(',').any(|without| without == trouble);
-    match rng.u8(0..16) {
+    match rng.u8(0..17) {
         0..5 => Act::Ok,
         5 | 6 => Act::Status(500),
         7 => Act::Status(422),
@@ -85,6 +108,7 @@ fn some_act(rng: &mut Rng, without: &str) -> Act {
         12 => Act::Closed { done },
         13 if with("hang") => Act::Hang { done },
         14 if with("panic") => Act::Panic,
+        15 if with("gone") => Act::Status(410),
         _ => Act::Ok,
     }
 }
@@ -109,6 +133,91 @@ pub(crate) fn some_manner(rng: &mut Rng, without: &str, documents: &[&str]) -> M
     manner
 }
 
+/// The bounds of the service, drawn so that they are met.
+pub(crate) fn some_choices(rng: &mut Rng) -> Choices {
+    let mut choices = Choices { whole: true, ..Choices::default() };
+    choices.limits.retry = RetrySchedule {
+        base: Duration::from_secs(1),
+        cap: Duration::from_secs(30),
+        ..RetrySchedule::default()
+    };
+    choices.limits.payload_attempts = rng.u32(2..=10);
+    if rng.bool() {
+        choices.limits.client_records = rng.usize(1..=20);
+    }
+    if rng.bool() {
+        // Rows come back a few at a time: a pass of the drain has many parts.
+        choices.limits.client_bytes = rng.usize(1..=3_000);
+    }
+    if rng.bool() {
+        choices.unsettled_per_partition = rng.usize(1..=50);
+    }
+    if rng.u8(0..4) == 0 {
+        choices.memory_bytes = rng.usize(300..=5_000);
+    }
+    choices.batch = rng.usize(1..=40);
+    choices.limits.insurance_after = Duration::from_millis([200, 2_000][rng.usize(0..2)]);
+    choices.limits.idle_after = Duration::from_secs([1, 5, 30][rng.usize(0..3)]);
+    if rng.bool() {
+        // Webhooks are given up within the history.
+        choices.limits.pacing = Pacing {
+            canary: CanarySchedule {
+                first: Duration::from_secs(1),
+                every: Duration::from_secs(5),
+                cap: Duration::from_secs(20),
+                jitter: 0.2,
+            },
+            give_up: Duration::from_secs(rng.u64(60..=200)),
+        };
+    }
+    choices
+}
+
+/// Clients that a document is for from now on. Nobody has a config for one of them.
+pub(crate) fn some_clients(rng: &mut Rng, known: &[&str]) -> Vec<String> {
+    let mut clients: Vec<_> =
+        known.iter().filter(|_| rng.u8(0..3) == 0).map(|one| (*one).to_owned()).collect();
+    if rng.u8(0..3) > 0 {
+        clients.push(known[rng.usize(0..known.len())].to_owned());
+    }
+    if rng.u8(0..8) == 0 {
+        clients.push("nobody".to_owned());
+    }
+    rng.shuffle(&mut clients);
+    clients
+}
+
+/// Sometimes a store is slow, unreliable or away.
+pub(crate) fn some_weather(rng: &mut Rng, world: &World) -> String {
+    let store = STORES[rng.usize(0..STORES.len())];
+    let latency = Duration::from_millis([0, 2, 50, 1_000][rng.usize(0..4)]);
+    let flaky = if rng.u8(0..4) == 0 { 0.3 } else { 0.0 };
+    let away = if rng.bool() { Duration::from_millis(rng.u64(1..20_000)) } else { Duration::ZERO };
+    match store {
+        "stash" => world.stash.behaves(latency, flaky, away),
+        "log" => world.log.medium.behaves(latency, flaky, away),
+        "configs" => world.configs.behaves(latency, flaky, away),
+        "states" => world.states.behaves(latency, flaky, away),
+        "decisions" => world.decisions.behaves(latency, flaky, away),
+        "jobs" => world.jobs.behaves(latency, flaky, away),
+        "locks" => world.locks.behaves(latency, flaky, away),
+        _ => unreachable!(),
+    }
+    format!("{store}: latency {latency:?}, flaky {flaky}, away {away:?}")
+}
+
+/// A config for a client; nobody is told. Its webhook may move with it.
+pub(crate) fn some_config(rng: &mut Rng, world: &World, client: &str) -> String {
+    let settings = SETTINGS[rng.usize(0..SETTINGS.len())];
+    let status = if rng.u8(0..4) == 0 { Status::Inactive } else { Status::Active };
+    let moves = rng.u8(0..4) == 0;
+    if moves {
+        world.move_webhook(client);
+    }
+    world.configure(client, status, settings);
+    format!("config of {client}: {status:?} {settings}, moves {moves}")
+}
+
 struct History {
     seed: u64,
     rng: Rng,
@@ -122,29 +231,7 @@ struct History {
 impl History {
     fn new(seed: u64, without: &str, told: bool) -> Self {
         let mut rng = Rng::with_seed(seed);
-        let mut choices = Choices::default();
-        choices.limits.retry = RetrySchedule {
-            base: Duration::from_secs(1),
-            cap: Duration::from_secs(30),
-            ..RetrySchedule::default()
-        };
-        choices.limits.payload_attempts = rng.u32(2..=10);
-        if rng.bool() {
-            choices.limits.client_records = rng.usize(1..=20);
-        }
-        if rng.bool() {
-            // Rows come back a few at a time: a pass of the drain has many parts.
-            choices.limits.client_bytes = rng.usize(1..=3_000);
-        }
-        if rng.bool() {
-            choices.unsettled_per_partition = rng.usize(1..=50);
-        }
-        if rng.u8(0..4) == 0 {
-            choices.memory_bytes = rng.usize(300..=5_000);
-        }
-        choices.batch = rng.usize(1..=40);
-        choices.limits.insurance_after = Duration::from_millis([200, 2_000][rng.usize(0..2)]);
-        choices.limits.idle_after = Duration::from_secs([1, 5, 30][rng.usize(0..3)]);
+        let choices = some_choices(&mut rng);
         Self {
             seed,
             world: Rc::new(World::with(seed, choices)),
@@ -200,15 +287,22 @@ impl History {
 
     /// Something happens, and time passes.
     async fn step(&mut self, process: &Life<'_>) {
-        match self.rng.u8(0..20) {
+        match self.rng.u8(0..21) {
             0..8 => self.changes(),
             8..12 => self.manners(),
-            12 | 13 if self.with("stores") => self.weather(),
+            12 | 13 if self.with("stores") => {
+                let weather = some_weather(&mut self.rng, &self.world);
+                self.tell(|| weather);
+            }
             14 if self.with("restart") => self.restart(process),
             15 if self.with("panic") => self.panic(),
             16 | 17 if self.with("config") => self.config(process).await,
             18 if self.with("block") => self.block(process).await,
             19 if self.with("replay") => self.replay(),
+            20 if self.with("wipe") => {
+                self.tell(|| "all jobs are lost".to_owned());
+                self.world.jobs.data().wipe();
+            }
             _ => {}
         }
         let ms = match self.rng.u8(0..10) {
@@ -222,14 +316,17 @@ impl History {
     }
 
     fn changes(&mut self) {
-        let client = self.client();
         let most = if self.rng.u8(0..4) == 0 { 40 } else { 6 };
         let count = self.rng.usize(1..=most);
-        self.tell(|| format!("{count} changes for {client}"));
+        self.tell(|| format!("{count} changes"));
         for _ in 0..count {
-            let gap = if self.rng.u8(0..5) == 0 { self.rng.i64(1..4) } else { 0 };
             let document = self.document();
-            self.world.change_with_gap(client, document, gap);
+            let clients = some_clients(&mut self.rng, &CLIENTS[..self.clients]);
+            let rng = &mut self.rng;
+            self.world.happens(|upstream, log, now_ms| upstream.change(log, document, clients, rng, now_ms));
+        }
+        if self.rng.u8(0..10) == 0 {
+            self.world.happens(|upstream, log, now_ms| upstream.garbage(log, now_ms));
         }
     }
 
@@ -246,28 +343,6 @@ impl History {
         let manner = some_manner(&mut self.rng, &self.without, &DOCUMENTS[..self.documents]);
         self.tell(|| format!("{client} behaves {manner:?}"));
         self.world.receiver.behave(client, manner);
-    }
-
-    fn weather(&mut self) {
-        let store = STORES[self.rng.usize(0..STORES.len())];
-        let latency = Duration::from_millis([0, 2, 50, 1_000][self.rng.usize(0..4)]);
-        let flaky = if self.rng.u8(0..4) == 0 { 0.3 } else { 0.0 };
-        let away =
-            if self.rng.bool() { Duration::from_millis(self.rng.u64(1..20_000)) } else { Duration::ZERO };
-        self.tell(|| format!("{store}: latency {latency:?}, flaky {flaky}, away {away:?}"));
-        let world = &self.world;
-        macro_rules! each {
-            ($($name:literal => $medium:expr),*) => {
-                match store {
-                    $($name => {
-                        $medium.behaves(latency, flaky, away);
-                    })*
-                    _ => unreachable!(),
-                }
-            };
-        }
-        each!("stash" => world.stash, "log" => world.log.medium, "configs" => world.configs, "states" => world.states,
-            "decisions" => world.decisions);
     }
 
     fn restart(&mut self, process: &Life<'_>) {
@@ -292,29 +367,17 @@ impl History {
     }
 
     async fn config(&mut self, process: &Life<'_>) {
-        const SETTINGS: [&str; 8] = [
-            "",
-            ",\"concurrency\":1",
-            ",\"concurrency\":3,\"timeout_ms\":1000",
-            ",\"rate_limit\":{\"max\":3,\"per_ms\":1000}",
-            ",\"timeout_ms\":60000",
-            ",\"ordering\":\"client\"",
-            ",\"coalesce\":true",
-            ",\"ordering\":\"client\",\"coalesce\":true,\"concurrency\":4",
-        ];
         let client = self.client();
-        let settings = match self.rng.u8(0..8) {
-            0 => ",\"concurrency\":\"many\"",
-            _ => SETTINGS[self.rng.usize(0..SETTINGS.len())],
-        };
-        let status = if self.rng.u8(0..4) == 0 { Status::Inactive } else { Status::Active };
         let gone = self.with("gone") && self.rng.u8(0..20) == 0;
-        self.tell(|| format!("config of {client}: gone {gone} {status:?} {settings}"));
-        self.world.configure(client, status, settings);
+        let config = some_config(&mut self.rng, &self.world, client);
+        self.tell(|| format!("{config}, gone {gone}"));
         if gone {
-            process.delete_config(client).await;
-        } else if self.rng.u8(0..4) > 0 {
-            process.refresh(client).await;
+            return process.delete_config(client).await;
+        }
+        match self.rng.u8(0..4) {
+            0 => {}
+            1 => self.world.happens(|upstream, log, now_ms| upstream.config(log, client, now_ms)),
+            _ => process.refresh(client).await,
         }
     }
 
@@ -340,10 +403,22 @@ impl History {
     async fn heal(&mut self, process: &Life<'_>) {
         self.tell(|| "the world heals".to_owned());
         self.world.heal();
+        // One that is gone may have said so just before: that counts.
+        let healed_ms = self.world.clock.now_ms();
+        process.within(ANSWERED_WITHIN, "answers", || self.world.is_answered(healed_ms)).await;
+        process.pass(Duration::from_secs(1)).await;
         for client in &CLIENTS[..self.clients] {
             process.configure(client, Status::Active, "").await;
             process.block(client, false).await;
         }
+        self.rest(process).await;
+        if let Some(within) = self.world.switched_off_within().filter(|_| self.rng.bool()) {
+            self.dies(process, within).await;
+            self.rest(process).await;
+        }
+    }
+
+    async fn rest(&self, process: &Life<'_>) {
         process.until(&format!("rest of SEED={}", self.seed), || self.world.is_at_rest()).await;
         // What is sent after it looks like rest would be wrong, too.
         process.pass(Duration::from_secs(200)).await;
@@ -353,5 +428,35 @@ impl History {
             self.tell(|| self.world.receiver.book().tell());
         }
         assert!(self.world.is_at_rest() && wrong.is_empty(), "SEED={}: {wrong:#?}", self.seed);
+        process.within(JOBS_GONE_WITHIN, "no jobs any more", || self.world.jobs.data().is_empty()).await;
+    }
+
+    /// One webhook dies for good, in a world that is well: that is seen, it is switched off, silent, and on again.
+    async fn dies(&mut self, process: &Life<'_>, within: Duration) {
+        let (client, world) = (self.client(), self.world.clone());
+        self.tell(|| format!("{client} dies"));
+        world.receiver.behave(client, Manner::always(Act::Status(503)));
+        let job = format!("retry-{client}");
+        let is_seen = || world.is_off(client) || world.jobs.data().has(&job);
+        // Twice: of a deletion it may get nothing.
+        for document in DOCUMENTS[..self.documents].iter().chain(&DOCUMENTS[..self.documents]) {
+            let rng = &mut self.rng;
+            world.happens(|upstream, log, now_ms| {
+                upstream.change(log, document, vec![client.to_owned()], rng, now_ms);
+            });
+        }
+        process.within(JOB_WITHIN, "the job is seen", is_seen).await;
+        if self.rng.bool() {
+            world.jobs.data().wipe();
+            process.within(JOB_WITHIN, "the job is seen again", is_seen).await;
+        }
+        process.within(within, "it is switched off", || world.is_off(client)).await;
+        self.tell(|| format!("{client} is off"));
+        process.pass(Duration::from_secs(1)).await;
+        let sent = world.receiver.book().of(client).count();
+        process.pass(Duration::from_secs(100)).await;
+        assert_eq!(world.receiver.book().of(client).count(), sent, "SEED={}: sent although off", self.seed);
+        world.receiver.heal();
+        process.configure(client, Status::Active, "").await;
     }
 }

@@ -7,11 +7,14 @@
 use std::time::Duration;
 
 use dispatcher::domain::config::Status;
-use dispatcher::domain::retry::RetrySchedule;
 use fastrand::Rng;
 
 use crate::cluster::{Cluster, Replica};
-use crate::random::{Wanted, some_manner};
+use crate::random::{
+    ANSWERED_WITHIN, JOB_WITHIN, JOBS_GONE_WITHIN, KINDS, Wanted, some_choices, some_clients, some_config,
+    some_manner, some_weather,
+};
+use crate::receiver::{Act, Manner};
 use crate::world::{Choices, World};
 
 /// Histories that every run of the tests tries.
@@ -22,7 +25,6 @@ const MISSED_WITHIN: u64 = 400;
 
 const CLIENTS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 const DOCUMENTS: [&str; 3] = ["1", "2", "3"];
-const KINDS: [&str; 5] = ["delivery", "ingest-transfer", "stash", "fleet", "config-cache"];
 
 /// More replicas than this do not run at once.
 const REPLICAS: usize = 4;
@@ -66,31 +68,9 @@ struct History<'w> {
     told: bool,
 }
 
-fn choices(rng: &mut Rng) -> Choices {
-    let mut choices = Choices { partitions: 4, batch: rng.usize(1..=40), ..Choices::default() };
-    choices.limits.retry = RetrySchedule {
-        base: Duration::from_secs(1),
-        cap: Duration::from_secs(30),
-        ..RetrySchedule::default()
-    };
-    choices.limits.payload_attempts = rng.u32(2..=10);
-    if rng.bool() {
-        choices.limits.client_records = rng.usize(1..=20);
-    }
-    if rng.bool() {
-        choices.unsettled_per_partition = rng.usize(1..=50);
-    }
-    if rng.u8(0..4) == 0 {
-        choices.memory_bytes = rng.usize(300..=5_000);
-    }
-    choices.limits.insurance_after = Duration::from_millis([200, 2_000][rng.usize(0..2)]);
-    choices.limits.idle_after = Duration::from_secs([1, 5, 30][rng.usize(0..3)]);
-    choices
-}
-
 fn run(seed: u64, without: &str, told: bool, change: impl FnOnce(&mut Choices)) {
     let mut rng = Rng::with_seed(seed);
-    let mut choices = choices(&mut rng);
+    let mut choices = Choices { partitions: 4, ..some_choices(&mut rng) };
     change(&mut choices);
     let world = World::with(seed, choices);
     let turn = Duration::from_millis([2, 10, 30][rng.usize(0..3)]);
@@ -130,15 +110,23 @@ impl History<'_> {
 
     /// Something happens, and time passes.
     fn step(&mut self) {
-        match self.rng.u8(0..28) {
+        match self.rng.u8(0..30) {
             0..8 => self.changes(),
             8..11 => self.manners(),
-            11 | 12 if self.with("stores") => self.weather(),
+            11 | 12 if self.with("stores") => {
+                let weather = some_weather(&mut self.rng, self.world);
+                self.tell(|| weather);
+            }
             13 if self.with("restart") => self.restart(),
             14 if self.with("panic") => self.panic(),
             15 if self.with("config") => self.config(),
             16..26 => self.fault(),
             26 | 27 if self.with("replay") => self.replay(),
+            28 if self.with("wipe") => {
+                self.tell(|| "all jobs are lost".to_owned());
+                self.world.jobs.data().wipe();
+            }
+            29 if self.with("block") => self.block(),
             _ => {}
         }
         let ms = match self.rng.u8(0..10) {
@@ -152,14 +140,17 @@ impl History<'_> {
     }
 
     fn changes(&mut self) {
-        let client = self.client();
         let most = if self.rng.u8(0..4) == 0 { 40 } else { 6 };
         let count = self.rng.usize(1..=most);
-        self.tell(|| format!("{count} changes for {client}"));
+        self.tell(|| format!("{count} changes"));
         for _ in 0..count {
-            let gap = if self.rng.u8(0..5) == 0 { self.rng.i64(1..4) } else { 0 };
             let document = DOCUMENTS[self.rng.usize(0..self.documents)];
-            self.world.change_with_gap(client, document, gap);
+            let clients = some_clients(&mut self.rng, &CLIENTS[..self.clients]);
+            let rng = &mut self.rng;
+            self.world.happens(|upstream, log, now_ms| upstream.change(log, document, clients, rng, now_ms));
+        }
+        if self.rng.u8(0..10) == 0 {
+            self.world.happens(|upstream, log, now_ms| upstream.garbage(log, now_ms));
         }
     }
 
@@ -176,23 +167,6 @@ impl History<'_> {
         let manner = some_manner(&mut self.rng, self.without, &DOCUMENTS[..self.documents]);
         self.tell(|| format!("{client} behaves {manner:?}"));
         self.world.receiver.behave(client, manner);
-    }
-
-    fn weather(&mut self) {
-        let latency = Duration::from_millis([0, 2, 50, 1_000][self.rng.usize(0..4)]);
-        let flaky = if self.rng.u8(0..4) == 0 { 0.3 } else { 0.0 };
-        let away = match self.rng.bool() {
-            true => Duration::from_millis(self.rng.u64(1..20_000)),
-            false => Duration::ZERO,
-        };
-        let store = ["stash", "log", "configs", "states"][self.rng.usize(0..4)];
-        self.tell(|| format!("{store}: latency {latency:?}, flaky {flaky}, away {away:?}"));
-        match store {
-            "stash" => self.world.stash.behaves(latency, flaky, away),
-            "log" => self.world.log.medium.behaves(latency, flaky, away),
-            "configs" => self.world.configs.behaves(latency, flaky, away),
-            _ => self.world.states.behaves(latency, flaky, away),
-        }
     }
 
     fn restart(&mut self) {
@@ -217,15 +191,22 @@ impl History<'_> {
 
     fn config(&mut self) {
         let client = self.client();
-        let settings = [",\"concurrency\":1", ",\"timeout_ms\":1000", ",\"concurrency\":\"many\"", ""]
-            [self.rng.usize(0..4)];
-        let status = if self.rng.u8(0..4) == 0 { Status::Inactive } else { Status::Active };
-        self.tell(|| format!("config of {client}: {status:?} {settings}"));
-        self.world.configure(client, status, settings);
+        let config = some_config(&mut self.rng, self.world, client);
+        self.tell(|| config);
         match self.rng.u8(0..4) {
             0 => {}
             1 => self.cluster.tell_missed(),
+            2 => self.world.happens(|upstream, log, now_ms| upstream.config(log, client, now_ms)),
             _ => self.cluster.tell(client),
+        }
+    }
+
+    fn block(&mut self) {
+        let (client, blocked) = (self.client(), self.rng.u8(0..3) > 0);
+        self.tell(|| format!("owner of {client}: blocked {blocked}"));
+        match self.rng.u8(0..4) {
+            0 => self.world.block(client, blocked),
+            _ => self.cluster.block(client, blocked),
         }
     }
 
@@ -281,18 +262,62 @@ impl History<'_> {
         if !self.cluster.replicas.iter().any(Replica::is_well) {
             self.start();
         }
+        // One that is gone may have said so just before: that counts.
+        let healed_ms = self.world.clock.now_ms();
+        self.cluster.within(ANSWERED_WITHIN, "answers", |world| world.is_answered(healed_ms));
+        self.cluster.pass(Duration::from_secs(1));
         for client in &CLIENTS[..self.clients] {
             self.world.configure(client, Status::Active, "");
             self.cluster.tell(client);
+            self.cluster.block(client, false);
         }
+        self.rest();
+        if let Some(within) = self.world.switched_off_within().filter(|_| self.rng.bool()) {
+            self.dies(within);
+            self.rest();
+        }
+    }
+
+    fn rest(&mut self) {
         self.cluster.until(&format!("rest of SEED={}", self.seed), World::is_at_rest);
         // What is sent after it looks like rest would be wrong, too.
-        self.cluster.pass(Duration::from_secs(100));
+        self.cluster.pass(Duration::from_secs(200));
         self.tell(|| "rest".to_owned());
         let wrong = self.world.judge();
         if !wrong.is_empty() {
             self.tell(|| self.world.receiver.book().tell());
         }
         assert!(self.world.is_at_rest() && wrong.is_empty(), "SEED={}: {wrong:#?}", self.seed);
+        self.cluster.within(JOBS_GONE_WITHIN, "no jobs any more", |world| world.jobs.data().is_empty());
+    }
+
+    /// One webhook dies for good, in a world that is well: that is seen, it is switched off, silent, and on again.
+    fn dies(&mut self, within: Duration) {
+        let (client, world) = (self.client(), self.world);
+        self.tell(|| format!("{client} dies"));
+        world.receiver.behave(client, Manner::always(Act::Status(503)));
+        let job = format!("retry-{client}");
+        let is_seen = |world: &World| world.is_off(client) || world.jobs.data().has(&job);
+        // Twice: of a deletion it may get nothing.
+        for document in DOCUMENTS[..self.documents].iter().chain(&DOCUMENTS[..self.documents]) {
+            let rng = &mut self.rng;
+            world.happens(|upstream, log, now_ms| {
+                upstream.change(log, document, vec![client.to_owned()], rng, now_ms);
+            });
+        }
+        self.cluster.within(JOB_WITHIN, "the job is seen", is_seen);
+        if self.rng.bool() {
+            world.jobs.data().wipe();
+            self.cluster.within(JOB_WITHIN, "the job is seen again", is_seen);
+        }
+        self.cluster.within(within, "it is switched off", |world| world.is_off(client));
+        self.tell(|| format!("{client} is off"));
+        self.cluster.pass(Duration::from_secs(1));
+        let sent = world.receiver.book().of(client).count();
+        self.cluster.pass(Duration::from_secs(100));
+        assert_eq!(world.receiver.book().of(client).count(), sent, "SEED={}: sent although off", self.seed);
+        world.receiver.heal();
+        world.configure(client, Status::Active, "");
+        self.cluster.tell(client);
     }
 }

@@ -87,6 +87,10 @@ pub(crate) struct Request {
     pub(crate) ended_ms: Option<i64>,
     /// Answered with 2xx.
     pub(crate) acknowledged: bool,
+    /// What the answer said, if there was one.
+    pub(crate) status: Option<u16>,
+    /// Where it went.
+    pub(crate) webhook: Option<url::Url>,
     /// It said that it is a replay.
     pub(crate) replayed: bool,
 }
@@ -144,7 +148,7 @@ impl Book {
         self.of(client).filter(|request| request.ended_ms.is_none()).count()
     }
 
-    pub(crate) fn of<'a>(&'a self, client: &'a str) -> impl Iterator<Item = &'a Request> {
+    pub(crate) fn of<'a>(&'a self, client: &'a str) -> impl DoubleEndedIterator<Item = &'a Request> {
         self.requests.iter().filter(move |request| request.client == client)
     }
 
@@ -202,6 +206,8 @@ impl Book {
             started_ms: now_ms,
             ended_ms: None,
             acknowledged: false,
+            status: None,
+            webhook: Some(request.url.clone()),
             replayed: header("webhook-replay") == "true",
         });
         let polite = Manner::always(Act::Ok);
@@ -222,7 +228,8 @@ impl Book {
 /// The number of a change, as its body says.
 pub(crate) fn version(body: &[u8]) -> u64 {
     let body: serde_json::Value = serde_json::from_slice(body).unwrap();
-    body["v"].as_u64().unwrap()
+    let image = |name: &str| body[name]["v"].as_u64();
+    body["v"].as_u64().or(image("after")).or(image("before")).unwrap()
 }
 
 /// A request on the wire. The receiver and the sender each hold an end of it.
@@ -248,14 +255,15 @@ impl Wire {
         }
     }
 
-    fn end(&self, acknowledged: bool) {
+    fn end(&self, status: Option<u16>) {
         let mut state = self.state.lock().unwrap();
         if !state.done {
             state.done = true;
             let now_ms = self.receiver.clock.now_ms();
             let mut book = self.receiver.book();
             book.requests[self.index].ended_ms = Some(now_ms);
-            book.requests[self.index].acknowledged = acknowledged;
+            book.requests[self.index].status = status;
+            book.requests[self.index].acknowledged = status == Some(200);
         }
     }
 }
@@ -269,7 +277,7 @@ impl Drop for SendersEnd {
         if self.0.receiver.book().rng.bool() {
             self.0.arrive();
         }
-        self.0.end(false);
+        self.0.end(None);
     }
 }
 
@@ -367,7 +375,7 @@ impl WebhookSender for SimSender {
             let in_time = tokio::time::timeout(request.timeout, answered).await;
             working.abort();
             if in_time.is_err() {
-                wire.end(false);
+                wire.end(None);
                 return Some(Err(no_answer(NoAnswer::Timeout)));
             }
             let answer = |status, retry_after| Ok(Answer { status, retry_after, excerpt: Bytes::new() });
@@ -380,7 +388,7 @@ impl WebhookSender for SimSender {
                 Act::Panic => panic!("a panic of the simulation"),
                 Act::Endless => unreachable!("it has not begun"),
             };
-            wire.end(act == Act::Ok);
+            wire.end(result.as_ref().ok().map(|answer: &Answer| answer.status));
             drop(end);
             Some(result)
         })

@@ -31,15 +31,22 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::memory::Medium;
-use crate::memory::configs::{self, Configs, MemoryConfigs, Notices};
+use crate::memory::configs::{self, ConfigRules, Configs, MemoryConfigs, Notices};
 use crate::memory::decisions::{self, Made, MemoryDecisions};
+use crate::memory::jobs::Jobs;
+use crate::memory::kicks::Kicks;
+use crate::memory::locks::Leases;
 use crate::memory::log::{LogData, MemoryLog};
 use crate::memory::records::Kept;
+use crate::memory::source::IngestRules;
 use crate::memory::stash::{MemoryStash, Rules, StashData};
 use crate::memory::states::MemoryStates;
 use crate::oracle::{self, Ledger, Routed};
 use crate::receiver::Receiver;
+use crate::switching;
 use crate::time::{ActorClock, SimClock};
+use crate::upstream::{ELSEWHERE, Upstream};
+use crate::whole::{self, Whole};
 
 /// What a scenario may choose.
 #[derive(Clone)]
@@ -52,6 +59,10 @@ pub(crate) struct Choices {
     /// What holds the order: without one of them it breaks.
     pub(crate) rules: Rules,
     pub(crate) asks_permission: bool,
+    pub(crate) ingest_rules: IngestRules,
+    pub(crate) config_rules: ConfigRules,
+    /// Changes come from the source, and webhooks that fail have their jobs.
+    pub(crate) whole: bool,
 }
 
 impl Default for Choices {
@@ -73,6 +84,9 @@ impl Default for Choices {
             partitions: 2,
             rules: Rules::default(),
             asks_permission: true,
+            ingest_rules: IngestRules::default(),
+            config_rules: ConfigRules::default(),
+            whole: false,
         }
     }
 }
@@ -85,10 +99,16 @@ pub(crate) struct World {
     pub(crate) configs: Arc<Medium<Configs>>,
     pub(crate) decisions: Arc<Medium<Made>>,
     pub(crate) log: Arc<MemoryLog>,
+    pub(crate) jobs: Arc<Medium<Jobs>>,
+    pub(crate) locks: Arc<Medium<Leases>>,
+    pub(crate) kicks: Arc<Kicks>,
     pub(crate) receiver: Arc<Receiver>,
     pub(crate) events: Kept<OperationalEvent>,
     pub(crate) attempts: Kept<Attempt>,
     ledger: Mutex<Ledger>,
+    upstream: Mutex<Upstream>,
+    /// How often a client's webhook moved.
+    moved: Mutex<HashMap<String, u32>>,
 }
 
 impl World {
@@ -101,23 +121,27 @@ impl World {
         let clock = Arc::new(SimClock::new());
         let partitions = choices.partitions;
         let stash = StashData::with(choices.rules);
+        let (configs, ingest_rules) = (Configs::with(choices.config_rules), choices.ingest_rules);
         Self {
             choices,
             stash: Medium::new("stash", clock.clone(), seed ^ 1, stash),
             states: Medium::new("states", clock.clone(), seed ^ 2, HashMap::new()),
-            configs: Medium::new("configs", clock.clone(), seed ^ 3, Configs::new()),
+            configs: Medium::new("configs", clock.clone(), seed ^ 3, configs),
             decisions: Medium::new("decisions", clock.clone(), seed ^ 6, Made::new()),
-            log: Arc::new(MemoryLog::new(Medium::new(
-                "log",
-                clock.clone(),
-                seed ^ 4,
-                LogData::new(partitions),
-            ))),
+            log: Arc::new(MemoryLog::new(
+                Medium::new("log", clock.clone(), seed ^ 4, LogData::new(partitions)),
+                ingest_rules,
+            )),
+            jobs: Medium::new("jobs", clock.clone(), seed ^ 7, Jobs::default()),
+            locks: Medium::new("locks", clock.clone(), seed ^ 8, Leases::new()),
+            kicks: Kicks::new(seed ^ 9),
             receiver: Receiver::new(clock.clone(), seed ^ 5),
             events: Kept::default(),
             attempts: Kept::default(),
             clock,
             ledger: Mutex::default(),
+            upstream: Mutex::default(),
+            moved: Mutex::default(),
         }
     }
 
@@ -133,6 +157,7 @@ impl World {
             self.stash.wake_zombies();
             self.log.medium.wake_zombies();
             self.states.wake_zombies();
+            self.jobs.wake_zombies();
             let life = Life::begin(self, Ports::alone(self)).await;
             let told = story(&life).await;
             self.clock.life_ends(Duration::ZERO);
@@ -143,6 +168,8 @@ impl World {
         self.states.process_died();
         self.configs.process_died();
         self.decisions.process_died();
+        self.jobs.process_died();
+        self.locks.process_died();
         drop(system);
         told
     }
@@ -160,7 +187,7 @@ impl World {
         let same = ledger.values().filter(|routed| routed.client == client && routed.document == document);
         let version = same.map(|routed| routed.version).max().unwrap_or(0) + 1;
         let id = ClientId::new(client);
-        let source = SourcePosition { topic: "mongo.wnx-test.things".into(), partition: 0, offset: number };
+        let source = SourcePosition { topic: ELSEWHERE.into(), partition: 0, offset: number };
         let event_id = EventId::derive(&source, 0, &id);
         let body = Bytes::from(format!("{{\"id\":\"{document}\",\"v\":{version}}}"));
         let content = NewTransfer {
@@ -192,6 +219,7 @@ impl World {
         let Some(content) = row.filter(|content| content.client.as_str() == client) else { return false };
         let kind = if forced { TransferKind::ForcedReplay } else { TransferKind::Replay };
         let sequence = self.log.push(NewTransfer { kind, ..content }, 0);
+        self.note_routed();
         if let Some(routed) = self.ledger.lock().unwrap().get_mut(event.as_str()).filter(|_| forced) {
             routed.forced.push(sequence.offset);
         }
@@ -220,9 +248,41 @@ impl World {
 
     /// Writes a client's config into the store: nobody is told.
     pub(crate) fn configure(&self, client: &str, status: Status, settings: &str) {
-        let value = format!("{{\"webhook\":\"http://hook.test/{client}\"{settings}}}");
+        let moved = self.moved.lock().unwrap().get(client).copied().unwrap_or(0);
+        let value = format!("{{\"webhook\":\"http://hook.test/{client}?{moved}\"{settings}}}");
+        self.configs.data().put(&ClientId::new(client), status, &value, self.clock.now_ms());
+    }
+
+    /// From its next config on a client's webhook is another.
+    pub(crate) fn move_webhook(&self, client: &str) {
+        *self.moved.lock().unwrap().entry(client.to_owned()).or_default() += 1;
+    }
+
+    /// Something happens in the platform's database, and the source tells of it.
+    pub(crate) fn happens(&self, what: impl FnOnce(&mut Upstream, &mut LogData, i64)) {
         let now_ms = self.clock.now_ms();
-        configs::put(&mut self.configs.data(), &ClientId::new(client), status, &value, now_ms);
+        what(&mut self.upstream.lock().unwrap(), &mut self.log.medium.data(), now_ms);
+        self.log.grown.notify_waiters();
+    }
+
+    /// What ingest wrote into the transfer log is routed from then on.
+    fn note_routed(&self) {
+        let mut ledger = self.ledger.lock().unwrap();
+        for transfer in self.log.medium.data().transfers() {
+            let event = transfer.event_id.as_str();
+            if transfer.kind == TransferKind::Live && !ledger.contains_key(event) {
+                let document = transfer.document.rsplit(':').next().unwrap();
+                let routed = Routed {
+                    client: transfer.client.to_string(),
+                    document: document.to_owned(),
+                    offset: transfer.sequence.offset,
+                    version: crate::receiver::version(&transfer.body),
+                    body: transfer.body.clone(),
+                    forced: Vec::new(),
+                };
+                ledger.insert(event.to_owned(), routed);
+            }
+        }
     }
 
     /// Blocks the owner of a client, or lets him go: nobody is told.
@@ -236,19 +296,48 @@ impl World {
         self.log.medium.data().is_committed() && self.stash.data().pending() == 0
     }
 
+    /// Nothing is on the wire that was begun before.
+    pub(crate) fn is_answered(&self, before_ms: i64) -> bool {
+        self.receiver
+            .book()
+            .requests
+            .iter()
+            .all(|request| request.ended_ms.is_some() || request.started_ms >= before_ms)
+    }
+
+    /// A client that is to be switched off, when webhooks are given up soon: how long that takes at most.
+    pub(crate) fn switched_off_within(&self) -> Option<Duration> {
+        let give_up = self.choices.limits.pacing.give_up;
+        // The last attempts that count lie apart; and who looks, and the last try, have their times.
+        (give_up < Duration::from_secs(1_000)).then(|| give_up * 2 + Duration::from_secs(300))
+    }
+
+    pub(crate) fn is_off(&self, client: &str) -> bool {
+        !self.configs.data().is_active(&ClientId::new(client))
+    }
+
     pub(crate) fn heal(&self) {
         self.stash.heal();
         self.states.heal();
         self.configs.heal();
         self.decisions.heal();
+        self.jobs.heal();
+        self.locks.heal();
         self.log.medium.heal();
         self.receiver.heal();
     }
 
     /// What is wrong with the history so far.
     pub(crate) fn judge(&self) -> Vec<String> {
-        let dead = self.log.medium.data().dead.clone();
-        oracle::judge(&self.ledger.lock().unwrap(), &self.receiver.book(), &self.stash.data(), &dead)
+        self.note_routed();
+        let log = self.log.medium.data();
+        let (book, steps) = (self.receiver.book(), self.configs.data().steps.clone());
+        let mut wrong = oracle::judge(&self.ledger.lock().unwrap(), &book, &self.stash.data(), &log.dead);
+        wrong.extend(switching::judge(&steps, &book, self.choices.limits.pacing.give_up));
+        if self.choices.whole {
+            wrong.extend(self.upstream.lock().unwrap().judge(&log, &steps));
+        }
+        wrong
     }
 
     /// The rows of a client: number of the change, state.
@@ -290,6 +379,7 @@ pub(crate) struct Life<'a> {
     pub(crate) fleet: Addr<DeliveryFleetActor>,
     pub(crate) config_cache: Addr<ConfigCacheActor>,
     stage: Supervised<KafkaIngestActor<TransferStage>>,
+    whole: Option<Whole>,
     stop_reading: CancellationToken,
     stop: CancellationToken,
 }
@@ -309,9 +399,10 @@ impl<'a> Life<'a> {
         let stash_writes =
             supervise(&kit, &arbiter, "stash", "", move |cell| StashActor::new(cell, store, stash_metrics));
         let (writer, table) = config_table();
+        let events = world.events.start(&kit, &arbiters, ports.clock.clone(), &metrics);
         let windows = Windows::new(world.choices.memory_bytes, metrics.clone());
         let services = Arc::new(DeliveryServices {
-            configs: table,
+            configs: table.clone(),
             log: ports.log.clone(),
             stash: stash.clone(),
             stash_writes: stash_writes.addr,
@@ -323,26 +414,40 @@ impl<'a> Life<'a> {
             clock: ports.clock.clone(),
             limits: world.choices.limits.clone(),
             meters: Meters::default(),
-            events: world.events.start(&kit, &arbiters, ports.clock.clone(), &metrics),
+            events: events.clone(),
             attempts: world.attempts.start(&kit, &arbiters, ports.clock.clone(), &metrics),
             metrics: metrics.clone(),
         });
-        let (fleet_kit, fleet_configs) = (kit.clone(), configs.clone());
+        let (fleet_kit, fleet_configs, cache_configs) = (kit.clone(), configs.clone(), configs.clone());
         let fleet_arbiters = arbiters.clone();
         let fleet = supervise(&kit, &arbiter, "fleet", "", move |cell| {
             DeliveryFleetActor::new(cell, fleet_kit, fleet_arbiters, services, fleet_configs)
         })
         .addr;
         let (changes, cache_metrics) = (fleet.clone().recipient(), metrics.clone());
-        let clock = ports.clock;
+        let clock = ports.clock.clone();
         let config_cache = supervise(&kit, &arbiter, "config-cache", "", move |cell| {
-            ConfigCacheActor::new(cell, configs, decisions, writer, changes, clock, cache_metrics)
+            ConfigCacheActor::new(cell, cache_configs, decisions, writer, changes, clock, cache_metrics)
         })
         .addr;
         fleet.do_send(Introduce(config_cache.clone()));
         while !matches!(config_cache.send(Reload).await, Ok(Ok(()))) {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
+        let whole = whole::Parts {
+            world,
+            kit: &kit,
+            seat: &arbiter,
+            log: ports.log.clone(),
+            configs,
+            table,
+            config_cache: config_cache.clone(),
+            fleet: fleet.clone(),
+            clock: ports.clock,
+            events,
+            metrics: metrics.clone(),
+        };
+        let whole = world.choices.whole.then(|| Whole::start(&whole));
         let (stop_reading, stop) = (CancellationToken::new(), CancellationToken::new());
         let stage = TransferStage {
             log: ports.log,
@@ -361,7 +466,7 @@ impl<'a> Life<'a> {
         let stage = supervise(&kit, &arbiter, TransferStage::KIND, "", move |cell| {
             KafkaIngestActor::new(cell, stage)
         });
-        Self { world, kit, arbiters, fleet, config_cache, stage, stop_reading, stop }
+        Self { world, kit, arbiters, fleet, config_cache, stage, whole, stop_reading, stop }
     }
 
     /// Writes a client's config, and sees to it that the process knows.
@@ -372,7 +477,7 @@ impl<'a> Life<'a> {
 
     /// Deletes a client's config, and sees to it that the process knows.
     pub(crate) async fn delete_config(&self, client: &str) {
-        configs::delete(&mut self.world.configs.data(), &ClientId::new(client));
+        self.world.configs.data().delete(&ClientId::new(client), self.world.clock.now_ms());
         self.refresh(client).await;
     }
 
@@ -439,6 +544,18 @@ impl<'a> Life<'a> {
         }
     }
 
+    /// Waits until something is so, for so long at most.
+    ///
+    /// # Panics
+    /// When it is not by then.
+    pub(crate) async fn within(&self, time: Duration, what: &str, is_so: impl Fn() -> bool) {
+        let until = self.world.clock.elapsed() + time;
+        while !is_so() {
+            assert!(self.world.clock.elapsed() < until, "not within {time:?}: {what}\n{}", self.describe());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
     /// Waits for rest, and judges the history.
     #[track_caller]
     pub(crate) fn rest(&self) -> impl Future<Output = ()> {
@@ -454,7 +571,11 @@ impl<'a> Life<'a> {
     pub(crate) fn stop_in_order(&self) -> impl Future<Output = ()> + use<> {
         let (stop_reading, stop) = (self.stop_reading.clone(), self.stop.clone());
         let (fleet, stage) = (self.fleet.clone(), self.stage.cell.clone());
+        let end_source = self.whole.as_ref().map(Whole::end_source);
         async move {
+            if let Some(end_source) = end_source {
+                end_source.await;
+            }
             stop_reading.cancel();
             let _ = fleet.send(QuiesceAll).await; // it may break just then
             stop.cancel();
@@ -470,6 +591,11 @@ impl<'a> Life<'a> {
         for partition in 0..self.world.choices.partitions {
             let (committed, owner) = (log.committed(partition), log.group.owner(partition));
             let _ = writeln!(text, "partition {partition} committed {committed} member {owner:?}");
+        }
+        let _ = writeln!(text, "source {}", log.source.describe());
+        let _ = writeln!(text, "jobs {}", self.world.jobs.data().describe());
+        for (client, state) in self.world.states.data().iter() {
+            let _ = writeln!(text, "state of {client} {}", serde_json::to_string(state).unwrap());
         }
         let stash = self.world.stash.data();
         for row in stash.rows().take(20) {

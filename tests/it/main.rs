@@ -27,8 +27,8 @@ mod boards;
 #[cfg(feature = "cluster")]
 mod both_modes;
 mod bounds;
-mod browser;
 mod broken;
+mod browser;
 mod check;
 mod cli;
 #[cfg(feature = "cluster")]

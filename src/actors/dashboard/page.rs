@@ -141,7 +141,7 @@ impl ClientQuery {
 /// Which actors.
 #[derive(Debug, Clone, Default)]
 pub struct ActorQuery {
-    /// Stands in the id, or in the kind or the place of the last cause; case does not count.
+    /// Stands in the id or the last cause; case does not count.
     pub filter: Option<String>,
     /// Which kind.
     pub kind: Option<String>,
@@ -166,11 +166,7 @@ impl ActorQuery {
             .filter(|actor| self.kind.as_deref().is_none_or(|kind| kind == actor.kind))
             .filter(is_state)
             .filter(|actor| {
-                contains(&actor.id)
-                    || actor.last_cause.as_ref().is_some_and(|cause| {
-                        // Not the text of a panic: it may hold anything.
-                        contains(cause.reason.as_str()) || contains(&cause.place)
-                    })
+                contains(&actor.id) || actor.last_cause.as_ref().is_some_and(|cause| contains(cause.shown()))
             })
             .collect();
         let rank = |actor: &ActorStatus| match actor.state {

@@ -16,6 +16,9 @@ use crate::domain::transfer::Transfer;
 /// The wait before rows of a client that is gone are marked again, after the store did not.
 const BURY_AGAIN: Duration = Duration::from_secs(1);
 
+/// The wait before a state is stored again, after the store did not.
+const SAVE_AGAIN: Duration = Duration::from_secs(2);
+
 impl WebhookDeliveryActor {
     /// Takes over what is known of this client. Without rows nobody is asked: the stash may be away.
     pub(super) fn load(&mut self, ctx: &mut Context<Self>) {
@@ -74,7 +77,9 @@ impl WebhookDeliveryActor {
         if changed {
             self.life.endpoint_failures = 0;
             self.life.refused.clear();
-            self.happened(ClientEvent::TryNow);
+            if matches!(self.life.target, Target::Webhook(_)) {
+                self.happened(ClientEvent::ConfigChanged);
+            }
             self.leave_rows();
             self.life.drain.begin_anew();
             self.life.drain.all_at_once();
@@ -179,12 +184,17 @@ impl WebhookDeliveryActor {
             (self.services.states.clone(), self.client().clone(), self.life.state.clone());
         let save = async move { states.put(&client, state).await }.into_actor(self);
         ctx.spawn(save.map(|saved, actor, ctx| {
-            actor.life.saving_state = false;
-            if let Err(err) = saved {
-                // The stored state only saves a restarted service the finding out; the next change stores it again.
-                log::warn!("client state was not stored err={err} client={}", actor.inbox.client());
-            }
-            actor.save_state(ctx);
+            let Err(err) = saved else {
+                actor.life.saving_state = false;
+                return actor.save_state(ctx);
+            };
+            // It has to get there: by what is stored clients are switched off.
+            log::warn!("client state was not stored err={err} client={}", actor.inbox.client());
+            actor.life.state_unsaved = true;
+            ctx.run_later(SAVE_AGAIN, |actor, ctx| {
+                actor.life.saving_state = false;
+                actor.save_state(ctx);
+            });
         }));
     }
 

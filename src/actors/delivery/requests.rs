@@ -202,7 +202,7 @@ impl WebhookDeliveryActor {
             );
         }
         let outcome = delivery::classify(result.as_ref().map_err(|err| err.reason), now_ms);
-        self.note_attempt(&entry, &result, &outcome, answered.took, answered.settings);
+        self.note_attempt(&entry, &result, &outcome, answered.took, answered.settings.clone());
         let metrics = &self.services.metrics;
         metrics.request_seconds.observe(answered.took.as_secs_f64());
         match outcome {
@@ -217,10 +217,9 @@ impl WebhookDeliveryActor {
             Outcome::Gone => {
                 metrics.deliveries.with_label_values(&["gone", "status_410"]).inc();
                 self.meter.failed("status_410", now_ms);
-                if let Target::Webhook(settings) = &self.life.target {
-                    let webhook = settings.webhook.clone();
-                    self.fleet.do_send(Gone { client: self.client().clone(), webhook });
-                }
+                // The one that was asked: the config may name another by now.
+                let webhook = answered.settings.webhook.clone();
+                self.fleet.do_send(Gone { client: self.client().clone(), webhook });
                 let failure = Failure {
                     class: FailureClass::Endpoint,
                     reason: "status_410".to_owned(),

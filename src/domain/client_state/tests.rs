@@ -216,6 +216,45 @@ fn a_webhook_is_given_up_after_failures_that_lie_apart() {
 }
 
 #[test]
+fn whoever_is_switched_on_or_changed_has_all_the_time_again() {
+    use ClientEvent::{ConfigChanged, ConfigInactive, ConfigUsable, RowsWaiting};
+    let long = Duration::from_secs(1000);
+    let failing: Vec<_> = (0..6).map(|round| (round * 20, failed())).collect();
+    let dead = after(&failing);
+    assert!(dead.is_given_up(long, &SCHEDULE));
+    for (what, events, phase) in [
+        (
+            "disabled while draining",
+            vec![RowsWaiting, ClientEvent::Delivered, ConfigInactive],
+            Phase::Disabled,
+        ),
+        ("a disable job waits while it is disabled", vec![ConfigInactive], Phase::Disabled),
+        ("enabled while a disable job waits", vec![ConfigInactive, ConfigUsable], Phase::Healthy),
+        (
+            "enabled while rows and a disable job wait",
+            vec![RowsWaiting, ConfigInactive, ConfigUsable],
+            Phase::Draining,
+        ),
+        ("its webhook is another", vec![ConfigChanged], Phase::Degraded),
+    ] {
+        let step = |state: ClientState, event| state.apply(event, 130_000, &SCHEDULE, 0.5);
+        let state = events.iter().fold(dead.clone(), step);
+        assert_eq!(state.phase, phase, "{what}");
+        assert!(!state.is_given_up(long, &SCHEDULE), "{what}");
+        assert_eq!(state.may_send(130_000), phase != Phase::Disabled, "{what}");
+        if phase != Phase::Disabled {
+            assert_eq!((state.failing_since_ms, state.counted_failures), (None, 0), "{what}");
+        }
+        let again = step(state, &failed());
+        assert!(!again.is_given_up(long, &SCHEDULE), "{what}: one more failure is not enough");
+    }
+    // What is on its way as it is switched off neither goes on with the drain nor opens a gate.
+    let draining = after(&[(1, RowsWaiting), (2, ConfigInactive), (3, ClientEvent::Delivered)]);
+    assert_eq!((told(&draining), draining.rows_waiting), ((Phase::Disabled, 0, None), true));
+    assert_eq!(draining.apply(&ConfigUsable, 4000, &SCHEDULE, 0.5).phase, Phase::Draining);
+}
+
+#[test]
 fn a_payload_that_is_refused_for_ever_gives_no_webhook_up() {
     let refused =
         |class| move |i: i64| (i * 20, ClientEvent::RequestFailed { class, reason: "status_422".to_owned() });
@@ -286,6 +325,7 @@ fn event() -> impl Strategy<Value = ClientEvent> {
         1 => Just(ClientEvent::RowsWaiting),
         1 => Just(ClientEvent::RowsGone),
         1 => Just(ClientEvent::ConfigUsable),
+        1 => Just(ClientEvent::ConfigChanged),
         1 => Just(unusable()),
         1 => Just(ClientEvent::ConfigInactive),
         1 => Just(ClientEvent::TryNow),

@@ -1,4 +1,4 @@
-//! The transfer log and its one consumer group.
+//! The transfer log and its one consumer group, beside the source from which it comes.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex};
@@ -14,15 +14,17 @@ use tokio::sync::Notify;
 
 use super::Medium;
 use super::group::Group;
+use super::member::Link;
+use super::source::{IngestRules, Source, SourceReader};
 
 pub(crate) const INCARNATION: u32 = 1;
 
-#[derive(Default)]
 pub(crate) struct LogData {
     partitions: Vec<Partition>,
+    pub(crate) source: Source,
     /// The members that share the partitions, where several processes run.
     pub(crate) group: Group,
-    /// What the stash refused.
+    /// What nobody could read, and what the stash refused.
     pub(crate) dead: Vec<DeadLetter>,
     /// Rises with each consumer: an older one commits nothing any more.
     generation: u64,
@@ -39,6 +41,7 @@ impl LogData {
     pub(crate) fn new(partitions: u32) -> Self {
         Self {
             partitions: vec![Partition::default(); partitions as usize],
+            source: Source::new(),
             group: Group::new(partitions),
             dead: Vec::new(),
             generation: 0,
@@ -52,7 +55,17 @@ impl LogData {
         records[first..].iter().take(most).cloned().collect()
     }
 
-    fn push(&mut self, content: NewTransfer, gap: i64) -> Sequence {
+    /// Everything in it, in order within each partition.
+    pub(crate) fn transfers(&self) -> impl Iterator<Item = &Arc<Transfer>> {
+        self.partitions.iter().flat_map(|partition| &partition.records)
+    }
+
+    /// An offset that holds no record.
+    pub(super) fn skip_one(&mut self, partition: u32) {
+        self.partitions[partition as usize].next_offset += 1;
+    }
+
+    pub(super) fn push(&mut self, content: NewTransfer, gap: i64) -> Sequence {
         let partition = partition_of(&content.client, self.partitions.len() as u32);
         let place = &mut self.partitions[partition as usize];
         let offset = place.next_offset + gap;
@@ -70,9 +83,9 @@ impl LogData {
         }
     }
 
-    /// Whether every record is committed.
+    /// Whether every record is committed, of the source, too.
     pub(crate) fn is_committed(&self) -> bool {
-        self.lag() == 0
+        self.lag() == 0 && self.source.lag() == 0
     }
 
     pub(crate) fn lag(&self) -> u64 {
@@ -92,11 +105,12 @@ impl LogData {
 pub(crate) struct MemoryLog {
     pub(crate) medium: Arc<Medium<LogData>>,
     pub(crate) grown: Arc<Notify>,
+    pub(crate) ingest_rules: IngestRules,
 }
 
 impl MemoryLog {
-    pub(crate) fn new(medium: Arc<Medium<LogData>>) -> Self {
-        Self { medium, grown: Arc::default() }
+    pub(crate) fn new(medium: Arc<Medium<LogData>>, ingest_rules: IngestRules) -> Self {
+        Self { medium, grown: Arc::default(), ingest_rules }
     }
 
     /// Appends a transfer; `gap` offsets before it are never used, as after a transaction.
@@ -107,13 +121,13 @@ impl MemoryLog {
     }
 }
 
-pub(crate) fn no_source<T>() -> StoreResult<T> {
-    Err(StoreError::Refused("there is no source stream here".to_owned()))
+pub(crate) fn nobody_asks<T>() -> StoreResult<T> {
+    Err(StoreError::Refused("no actor asks this".to_owned()))
 }
 
 impl EventLog for MemoryLog {
     fn append(&self, _: Vec<NewRecord>) -> BoxFuture<'_, StoreResult<Vec<SourcePosition>>> {
-        Box::pin(async { no_source() })
+        Box::pin(async { nobody_asks() })
     }
 
     fn partitions(&self) -> u32 {
@@ -124,8 +138,10 @@ impl EventLog for MemoryLog {
         INCARNATION
     }
 
-    fn source(&self, _: &str, _: BatchLimits) -> BoxFuture<'_, StoreResult<Arc<dyn SourceConsumer>>> {
-        Box::pin(async { no_source() })
+    fn source(&self, _: &str, limits: BatchLimits) -> BoxFuture<'_, StoreResult<Arc<dyn SourceConsumer>>> {
+        let reader: Arc<dyn SourceConsumer> =
+            Arc::new(SourceReader::new(self, Arc::new(Link::default()), limits));
+        Box::pin(async { Ok(reader) })
     }
 
     fn transfers(
@@ -165,7 +181,7 @@ impl EventLog for MemoryLog {
     }
 
     fn dead_letters(&self, _: i64, _: usize) -> BoxFuture<'_, StoreResult<Vec<(i64, DeadLetter)>>> {
-        Box::pin(async { no_source() })
+        Box::pin(async { nobody_asks() })
     }
 }
 

@@ -19,7 +19,8 @@ use tokio::time::Instant;
 
 use super::Medium;
 use super::group::{SESSION_MS, Says};
-use super::log::{INCARNATION, LogData, MemoryLog, no_source};
+use super::log::{INCARNATION, LogData, MemoryLog, nobody_asks};
+use super::source::SourceReader;
 use crate::receiver::MaySend;
 use crate::time::SimClock;
 
@@ -43,7 +44,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    fn is_cut(&self) -> bool {
+    pub(super) fn is_cut(&self) -> bool {
         self.cut.load(Ordering::Relaxed)
     }
 
@@ -76,7 +77,7 @@ pub(crate) struct MemberLog {
 
 impl EventLog for MemberLog {
     fn append(&self, _: Vec<NewRecord>) -> BoxFuture<'_, StoreResult<Vec<SourcePosition>>> {
-        Box::pin(async { no_source() })
+        Box::pin(async { nobody_asks() })
     }
 
     fn partitions(&self) -> u32 {
@@ -87,8 +88,10 @@ impl EventLog for MemberLog {
         INCARNATION
     }
 
-    fn source(&self, _: &str, _: BatchLimits) -> BoxFuture<'_, StoreResult<Arc<dyn SourceConsumer>>> {
-        Box::pin(async { no_source() })
+    fn source(&self, _: &str, limits: BatchLimits) -> BoxFuture<'_, StoreResult<Arc<dyn SourceConsumer>>> {
+        let reader: Arc<dyn SourceConsumer> =
+            Arc::new(SourceReader::new(&self.log, self.link.clone(), limits));
+        Box::pin(async { Ok(reader) })
     }
 
     fn transfers(
@@ -122,7 +125,7 @@ impl EventLog for MemberLog {
     }
 
     fn dead_letters(&self, _: i64, _: usize) -> BoxFuture<'_, StoreResult<Vec<(i64, DeadLetter)>>> {
-        Box::pin(async { no_source() })
+        Box::pin(async { nobody_asks() })
     }
 }
 

@@ -3,10 +3,14 @@
 pub(crate) mod configs;
 pub(crate) mod decisions;
 pub(crate) mod group;
+pub(crate) mod jobs;
+pub(crate) mod kicks;
+pub(crate) mod locks;
 pub(crate) mod log;
 pub(crate) mod member;
 pub(crate) mod records;
 mod replays;
+pub(crate) mod source;
 pub(crate) mod stash;
 pub(crate) mod states;
 

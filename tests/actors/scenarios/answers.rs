@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dispatcher::domain::config::Status;
+use dispatcher::domain::config::{ClientId, Status};
 use dispatcher::domain::stash::RowState;
 
 use crate::receiver::{Act, Book, Manner};
@@ -175,7 +175,7 @@ fn gone_switches_the_client_off() {
     world.receiver.behave("a", Manner::always(Act::Status(410)));
     world.life(async |life| {
         world.change("a", "1", 3);
-        let is_inactive = || world.configs.data().values().all(|stored| !stored.config.is_active());
+        let is_inactive = || !world.configs.data().is_active(&ClientId::new("a"));
         life.until("it is INACTIVE", is_inactive).await;
         life.until("all wait", || world.rows("a").len() == 3).await;
         let asked = world.receiver.book().of("a").count();

@@ -1,11 +1,18 @@
 //! The thread of the delivery actors is lost: others take their places, with all that was unsettled.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use dispatcher::actors::delivery_fleet::RestartActor;
+use dispatcher::actors::inbox::Fence;
+use dispatcher::actors::stash::{StashActor, write_all};
 use dispatcher::domain::config::{ClientId, Status};
-use dispatcher::runtime::ExitReason;
+use dispatcher::metrics::Metrics;
+use dispatcher::ports::StoreError;
+use dispatcher::ports::stash::{Stash, StashBatch};
+use dispatcher::runtime::{Arbiters, ExitReason, supervise};
 
+use crate::memory::stash::MemoryStash;
 use crate::receiver::{Act, Manner};
 use crate::world::{Choices, World};
 
@@ -77,5 +84,43 @@ fn an_operator_restarts_an_actor_and_only_one_that_is() {
         assert!(!life.fleet.send(RestartActor(ClientId::new("b"))).await.unwrap());
         world.change("a", "1", 1);
         life.rest().await;
+    });
+}
+
+#[test]
+fn the_stash_refuses_what_comes_from_behind_a_fence() {
+    let world = World::new();
+    world.configure("a", Status::Active, "");
+    world.life(async |life| {
+        world.change("a", "1", 1); // by then the partitions are taken
+        life.rest().await;
+        world.stash.set_latency(Duration::from_millis(100));
+        let store = Arc::new(MemoryStash(world.stash.clone()));
+        let ownership = store.take_ownership(1, 0).await.unwrap();
+        let seat = Arbiters::current("test").pick(0);
+        let stash = supervise(&life.kit, seat, "stash", "second", move |cell| {
+            StashActor::new(cell, store, Metrics::new())
+        });
+        let batch = || StashBatch { client: ClientId::new("a"), ownership, lease: None, writes: Vec::new() };
+        let (fence, next) = (Fence::default(), Fence::default());
+        let write = |fence| write_all(&stash.addr, vec![batch()], fence);
+        // The first is under way, the second waits behind it.
+        let raised = async {
+            life.pass(Duration::from_millis(1)).await;
+            fence.raise();
+        };
+        let asked = async {
+            let behind = async {
+                tokio::task::yield_now().await;
+                write(&fence).await
+            };
+            futures_util::future::join(write(&fence), behind).await
+        };
+        let ((begun, behind), ()) = futures_util::future::join(asked, raised).await;
+        assert_eq!(begun, [Ok(())]);
+        for refused in [behind, write(&fence).await] {
+            assert!(matches!(&refused[..], [Err(StoreError::Fenced(_))]), "{refused:?}");
+        }
+        assert_eq!(write(&next).await, [Ok(())]);
     });
 }

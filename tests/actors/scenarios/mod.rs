@@ -17,3 +17,4 @@ mod replicas;
 mod resting;
 mod source;
 mod stash;
+mod switched_off;

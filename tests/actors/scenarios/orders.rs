@@ -82,7 +82,7 @@ fn histories_in_the_order_of_the_client() {
                 match rng.u8(0..10) {
                     0..5 => (0..rng.usize(1..12))
                         .for_each(|_| world.change("a", DOCUMENTS[rng.usize(0..DOCUMENTS.len())], 1)),
-                    5..8 => world.receiver.behave("a", some_manner(&mut rng, "", &DOCUMENTS)),
+                    5..8 => world.receiver.behave("a", some_manner(&mut rng, "gone", &DOCUMENTS)),
                     _ => life.restart("delivery", "a"),
                 }
                 assert!(world.receiver.book().open("a") <= 1, "SEED={seed}: two at once");
