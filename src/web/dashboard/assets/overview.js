@@ -53,7 +53,7 @@ const recent = async () => (await get("/v1/operational-events", { limit: 6, orde
 function tiles(all, hour) {
   const of = (member) => hour.map((point) => point[member]);
   const waits = all.stash.pending;
-  const since = hour.length > 354 ? "1 h ago" : `${span(Math.max(hour.length, 60) * 10000)} ago`;
+  const since = hour.length > 354 ? "1 h ago" : `${Math.round(Math.max(hour.length, 60) / 6)} min ago`;
   return [
     tile("Throughput", `${rate(all.rate)}/s`, all.failure_rate ? `${rate(all.failure_rate)}/s fail` : "nothing fails",
       lines("Throughput", [{ name: "delivered", kind: "good", area: true, values: of("rate") },
