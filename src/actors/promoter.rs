@@ -39,6 +39,9 @@ const SETTLED_MS: i64 = 2_000;
 /// A job that was put is put again after this time: the queue may have lost it. With the look after that it is back within a minute.
 const PUT_AGAIN: Duration = Duration::from_secs(40);
 
+/// How long the list of clocks counts: what another replica asked for may have come into the queue after it was read.
+const CLOCKS_COUNT: Duration = Duration::from_secs(60);
+
 /// Jobs put at once.
 const AT_ONCE: usize = 500;
 
@@ -85,9 +88,15 @@ struct Memory {
     /// When jobs were put.
     put: HashMap<DispatcherJob, Instant>,
     /// Clients with a job `DISABLE`; `None`: not looked up yet.
-    clocks: Option<HashSet<ClientId>>,
+    clocks: Option<Clocks>,
     /// The last warning of each client that fails, in percent.
     warned: HashMap<ClientId, i64>,
+}
+
+/// Clients that have a job `DISABLE`, as far as is known.
+struct Clocks {
+    read: Instant,
+    clients: HashSet<ClientId>,
 }
 
 impl PromoterActor {
@@ -173,7 +182,7 @@ impl PromoterServices {
         jobs.extend(failing.iter().map(|(client, state)| self.disable(client, state, now_ms)));
         if let Some(clocks) = &mut memory.clocks {
             // Before they are put: a job may be there although the answer was lost.
-            clocks.extend(failing.iter().map(|(client, _)| (*client).clone()));
+            clocks.clients.extend(failing.iter().map(|(client, _)| (*client).clone()));
         }
         self.put(jobs, memory).await?;
         self.promote(&waiting, now_ms).await?;
@@ -235,16 +244,17 @@ impl PromoterServices {
         failing: &[(&ClientId, &ClientState)],
         memory: &mut Memory,
     ) -> StoreResult<()> {
-        let mut clocks = match memory.clocks.take() {
+        let mut clocks = match memory.clocks.take().filter(|clocks| clocks.read.elapsed() < CLOCKS_COUNT) {
             Some(clocks) => clocks,
-            None => self.clocks().await?,
+            None => Clocks { read: Instant::now(), clients: self.clocks().await? },
         };
         let failing: HashSet<&ClientId> = failing.iter().map(|(client, _)| *client).collect();
-        let over: Vec<_> = clocks.iter().filter(|client| !failing.contains(client)).cloned().collect();
+        let over: Vec<_> =
+            clocks.clients.iter().filter(|client| !failing.contains(client)).cloned().collect();
         for client in over {
             self.queue.remove(Disable { client: client.clone() }.id().as_str()).await?;
             memory.put.remove(&DispatcherJob::from(Disable { client: client.clone() }));
-            clocks.remove(&client);
+            clocks.clients.remove(&client);
         }
         memory.clocks = Some(clocks);
         Ok(())
@@ -280,7 +290,13 @@ impl PromoterServices {
         let give_up_ms = i64::try_from(self.pacing.give_up.as_millis()).unwrap_or(i64::MAX).max(1);
         let failing_now: HashSet<&ClientId> = failing.iter().map(|(client, _)| *client).collect();
         memory.warned.retain(|client, _| failing_now.contains(client));
-        for (client, state) in failing {
+        // Who has failed for much less by the clock here need not be asked about: there may be thousands.
+        let may_be_due = |state: &ClientState| {
+            state
+                .failing_since_ms
+                .is_some_and(|since_ms| now_ms - since_ms >= give_up_ms / 100 * (WARNINGS[0] - 10))
+        };
+        for (client, state) in failing.iter().filter(|(_, state)| may_be_due(state)) {
             let Some(failing_for) = self.states.failing_for(client).await? else { continue };
             let failing_ms = i64::try_from(failing_for.as_millis()).unwrap_or(i64::MAX);
             let passed = |percent: i64| failing_ms.saturating_mul(100) / give_up_ms >= percent;

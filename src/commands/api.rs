@@ -97,6 +97,22 @@ impl Api {
         self.request(Method::GET, path, Bytes::new()).await.map(|(_, answer)| answer)
     }
 
+    /// Hands on each row of a list that comes by the page and goes on behind a text.
+    pub(super) async fn each_row(
+        &self,
+        path: &str,
+        rows: &str,
+        mut hand_on: impl FnMut(&Value) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let mut query = format!("{path}?limit=1000");
+        loop {
+            let page = self.get(&query).await?;
+            page[rows].as_array().into_iter().flatten().try_for_each(&mut hand_on)?;
+            let Some(next) = page["next"].as_str() else { return Ok(()) };
+            query = format!("{path}?limit=1000&after={}", encoded(next));
+        }
+    }
+
     pub(super) async fn put(&self, path: &str, document: &Value) -> Result<(StatusCode, Value), ApiError> {
         self.request(Method::PUT, path, document.to_string().into()).await
     }

@@ -238,19 +238,15 @@ const COLUMNS: [&str; 9] =
 async fn list(api: &Api, as_json: bool) -> anyhow::Result<()> {
     let mut rows = vec![COLUMNS.map(str::to_owned)];
     let now_ms = chrono::Utc::now().timestamp_millis();
-    let mut query = String::from("/v1/clients?limit=1000");
-    loop {
-        let page = api.get(&query).await?;
-        for client in page["clients"].as_array().into_iter().flatten() {
-            if as_json {
-                output::line(&client.to_string())?;
-            } else {
-                rows.push(row(client, now_ms));
-            }
+    api.each_row("/v1/clients", "clients", |client| {
+        if as_json {
+            output::line(&client.to_string())?;
+        } else {
+            rows.push(row(client, now_ms));
         }
-        let Some(next) = page["next"].as_str() else { break };
-        query = format!("/v1/clients?limit=1000&after={}", encoded(next));
-    }
+        Ok(())
+    })
+    .await?;
     if !as_json {
         output::aligned(&rows).iter().try_for_each(|line| output::line(line))?;
     }

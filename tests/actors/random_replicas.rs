@@ -45,6 +45,8 @@ fn a_rule_that_is_left_out_is_missed() {
         ("committed offset", with(|choices| choices.rules.below_commit = false)),
         ("order of the log", with(|choices| choices.rules.log_order = false)),
         ("rows win", with(|choices| choices.rules.rows_win = false)),
+        ("right to the source", with(|choices| choices.ingest_rules.fence = false)),
+        ("one transaction", with(|choices| choices.ingest_rules.atomic = false)),
     ];
     for (rule, leave_out) in worlds {
         let breaks = |seed| {

@@ -50,6 +50,8 @@ pub(crate) struct Whole {
     source: Supervised<KafkaIngestActor<SourceStage>>,
     stop_source: CancellationToken,
     stop: CancellationToken,
+    /// An actor that nobody can reach before it has begun is not restarted.
+    _promoter: Supervised<PromoterActor>,
     _worker: Box<dyn RunningWorker>,
 }
 
@@ -60,9 +62,9 @@ impl Whole {
         let queues = OpenQueues::<Queue>::new(&MemoryQueues(parts.world.jobs.clone()));
         let owners = Owners::new(parts.fleet.clone(), Arc::new(MemoryKicks::new(parts.world.kicks.clone())));
         let _listening = actix_rt::spawn(owners.clone().listen(stop.clone()));
-        parts.promote(&queues);
+        let promoter = parts.promote(&queues);
         let worker = parts.work(&queues, owners);
-        Self { source, stop_source, stop, _worker: worker }
+        Self { source, stop_source, stop, _promoter: promoter, _worker: worker }
     }
 
     /// No more is read of the source. Ready when what was read is written.
@@ -102,7 +104,7 @@ impl Parts<'_> {
         supervise(self.kit, self.seat, SourceStage::KIND, "", move |cell| KafkaIngestActor::new(cell, stage))
     }
 
-    fn promote(&self, queues: &OpenQueues<Queue>) {
+    fn promote(&self, queues: &OpenQueues<Queue>) -> Supervised<PromoterActor> {
         let services = Arc::new(PromoterServices {
             stash: Arc::new(MemoryStash(self.world.stash.clone())),
             states: Arc::new(MemoryStates(self.world.states.clone())),
@@ -118,7 +120,7 @@ impl Parts<'_> {
             clock: self.clock.clone(),
             events: self.events.clone(),
         });
-        supervise(self.kit, self.seat, "promoter", "", move |cell| PromoterActor::new(cell, services));
+        supervise(self.kit, self.seat, "promoter", "", move |cell| PromoterActor::new(cell, services))
     }
 
     fn work(&self, queues: &OpenQueues<Queue>, owners: Owners) -> Box<dyn RunningWorker> {

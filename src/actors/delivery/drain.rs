@@ -1,5 +1,7 @@
 //! The drain: rows of the stash come back into the lanes, oldest first, in passes from the oldest row to the newest.
 
+mod pass;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,6 +9,8 @@ use std::time::Duration;
 use actix::prelude::*;
 use tokio::time::Instant;
 
+use self::pass::Pass;
+pub(super) use self::pass::{Drain, Lease};
 use super::lanes::{Entry, LaneKey, Origin};
 use super::permission::HeldLease;
 use super::requests::InFlight;
@@ -24,11 +28,11 @@ const FETCH: (usize, usize) = (256, 4 << 20);
 /// The same while one row is looked for that tells whether the webhook lives: of a thousand dead clients each reads this much.
 const PROBE_FETCH: (usize, usize) = (32, 64 << 10);
 
-/// A lease is held for so much longer than a request of the client may take: whoever takes it when it has expired finds none of ours on
-/// the wire.
-const LEASE_BEYOND: Duration = Duration::from_secs(30);
+/// For so long requests may start under a lease. In the store it lasts longer by the time that a request of the client may take: whoever
+/// takes it when it has expired finds none of ours on the wire.
+const LEASE: Duration = Duration::from_secs(30);
 
-/// A lease that ends sooner than this after such a request is renewed before rows are read under it.
+/// A lease under which requests may start for a shorter time is renewed before rows are read under it.
 const LEASE_LEFT: Duration = Duration::from_secs(15);
 
 /// Rows of which the outcome is not durable, at most: they are sent faster than they are deleted, and each is held in memory, and sent
@@ -43,122 +47,6 @@ const RECHECK_HELD: Duration = Duration::from_secs(15);
 
 /// The pause before a pass that a commit asked for: rows come in crowds.
 const SOON: Duration = Duration::from_millis(20);
-
-/// What the drain is doing.
-pub(super) struct Drain {
-    lease: Option<HeldLease>,
-    pass: Pass,
-    /// A question to the store is under way.
-    asking: bool,
-    /// Rises when a pass is given up: an answer for an earlier one is nobody's.
-    generation: u64,
-    /// Rows were written since the pass began.
-    appended: bool,
-    /// The memory for rows was given out to others: one row at a time until there is some.
-    starved: bool,
-    /// The store did not answer the last question: said once.
-    store_is_away: bool,
-    /// The next pass sends what may not be attempted yet, too.
-    all_at_once: bool,
-}
-
-enum Pass {
-    /// The next one begins then.
-    Due(Instant),
-    Running {
-        /// When it began, milliseconds since 1970, or the end of time. What may not be attempted yet then stays out of the whole pass: its older
-        /// rows were passed over.
-        as_of_ms: i64,
-        /// The last row that was read.
-        after: Option<Sequence>,
-        /// Lanes of which a row failed, or came into the stash's hands again, in this pass: their next rows wait for the next one.
-        blocked: HashSet<LaneKey>,
-        /// All rows were read.
-        exhausted: bool,
-    },
-}
-
-/// Whether the drain lease still lasts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lease {
-    Held,
-    Expired,
-}
-
-impl Default for Drain {
-    fn default() -> Self {
-        Self {
-            lease: None,
-            pass: Pass::Due(Instant::now()),
-            asking: false,
-            generation: 0,
-            appended: false,
-            starved: false,
-            store_is_away: false,
-            all_at_once: false,
-        }
-    }
-}
-
-impl Drain {
-    /// Gives the pass up: the next one reads from the oldest row again.
-    pub(super) fn begin_anew(&mut self) {
-        self.generation += 1;
-        self.pass = Pass::Due(Instant::now());
-    }
-
-    /// The webhook is another, or somebody asks: what was refused before need not wait until its time has come.
-    pub(super) fn all_at_once(&mut self) {
-        self.all_at_once = true;
-        if let Pass::Due(at) = &mut self.pass {
-            *at = (*at).min(Instant::now());
-        }
-    }
-
-    /// The webhook was tried, and fails: what waits keeps to its time.
-    pub(super) fn each_in_its_time(&mut self) {
-        self.all_at_once = false;
-    }
-
-    /// Rows were written, or have another time.
-    pub(super) fn appended(&mut self) {
-        self.appended = true;
-        if let Pass::Due(at) = &mut self.pass {
-            *at = (*at).min(Instant::now() + RECHECK);
-        }
-    }
-
-    /// A row failed, or is in nobody's hands any more: the rest of its lane waits for the next pass, which reads it from the
-    /// oldest row on.
-    pub(super) fn block(&mut self, lane: LaneKey) {
-        if let Pass::Running { blocked, .. } = &mut self.pass {
-            blocked.insert(lane);
-        }
-    }
-
-    /// Whether a question to the store is under way, which may bring a lease.
-    pub(super) fn is_asking(&self) -> bool {
-        self.asking
-    }
-
-    /// The token that writes about rows name.
-    pub(super) fn lease_token(&self) -> Option<i64> {
-        self.lease.map(|held| held.lease.token)
-    }
-
-    /// The lease under which rows are sent.
-    pub(super) fn held_lease(&self) -> Option<HeldLease> {
-        self.lease
-    }
-
-    /// Whether a row may be sent now.
-    pub(super) fn lease(&self, now_boot_ms: i64) -> Lease {
-        match self.lease {
-            Some(held) if now_boot_ms < held.until_boot_ms => Lease::Held,
-            _ => Lease::Expired,
-        }
-    }
-}
 
 /// What a look at the stash brought.
 enum Look {
@@ -280,14 +168,13 @@ impl WebhookDeliveryActor {
         let (records, bytes) = if self.life.state.is_probing() { PROBE_FETCH } else { FETCH };
         let bytes = bytes.min(self.services.limits.client_bytes);
         let Target::Webhook(settings) = &self.life.target else { return };
-        let (ttl, left) = (settings.timeout + LEASE_BEYOND, settings.timeout + LEASE_LEFT);
-        let fresh = held.filter(|held| held.until_boot_ms - now_boot_ms > left.as_millis() as i64);
+        let ttl_ms = (settings.timeout + LEASE).as_millis() as i64;
+        let fresh = held.filter(|held| held.until_boot_ms - now_boot_ms > LEASE_LEFT.as_millis() as i64);
         let look = async move {
             let lease = match fresh {
                 Some(lease) => lease,
                 None => {
                     let token = held.map(|held| held.lease.token);
-                    let ttl_ms = ttl.as_millis() as i64;
                     let lease = services.stash.lease_drain(&client, ownership, token, now_ms, ttl_ms).await;
                     // Only the lease is another's, or the whole partition?
                     if matches!(lease, Err(StoreError::Fenced(_)))
@@ -295,7 +182,7 @@ impl WebhookDeliveryActor {
                     {
                         services.windows.lose(ownership);
                     }
-                    HeldLease { lease: lease?, until_boot_ms: now_boot_ms + ttl_ms }
+                    HeldLease { lease: lease?, until_boot_ms: now_boot_ms + LEASE.as_millis() as i64 }
                 }
             };
             let rows = services.stash.drainable(&client, after, (as_of_ms, claim), records, bytes).await?;

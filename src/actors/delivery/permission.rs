@@ -10,7 +10,8 @@ use crate::ports::stash::DrainLease;
 /// How soon it is looked again whether requests may go out. Only while something waits for it.
 pub(super) const ASK_AGAIN: Duration = Duration::from_millis(250);
 
-/// A drain lease, with its end by the clock that nobody sets back.
+/// A drain lease, with the time until which requests may start under it, by the clock that nobody sets back. In the store it ends when the last
+/// of them has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct HeldLease {
     pub(super) lease: DrainLease,
@@ -21,7 +22,7 @@ pub(super) struct HeldLease {
 pub(super) struct Permission {
     services: Arc<DeliveryServices>,
     inbox: Arc<Inbox>,
-    /// Of a row: the end of the lease under which it was read.
+    /// Of a row: until when one may start under the lease by which it was read.
     until_boot_ms: i64,
 }
 

@@ -1,0 +1,126 @@
+//! What the drain is doing: its lease, and the pass from the oldest row to the newest.
+
+use std::collections::HashSet;
+
+use tokio::time::Instant;
+
+use super::RECHECK;
+use crate::actors::delivery::lanes::LaneKey;
+use crate::actors::delivery::permission::HeldLease;
+use crate::domain::transfer::Sequence;
+
+/// What the drain is doing.
+pub(in crate::actors::delivery) struct Drain {
+    pub(super) lease: Option<HeldLease>,
+    pub(super) pass: Pass,
+    /// A question to the store is under way.
+    pub(super) asking: bool,
+    /// Rises when a pass is given up: an answer for an earlier one is nobody's.
+    pub(super) generation: u64,
+    /// Rows were written since the pass began.
+    pub(super) appended: bool,
+    /// The memory for rows was given out to others: one row at a time until there is some.
+    pub(super) starved: bool,
+    /// The store did not answer the last question: said once.
+    pub(super) store_is_away: bool,
+    /// The next pass sends what may not be attempted yet, too.
+    pub(super) all_at_once: bool,
+}
+
+pub(super) enum Pass {
+    /// The next one begins then.
+    Due(Instant),
+    Running {
+        /// When it began, milliseconds since 1970, or the end of time. What may not be attempted yet then stays out of the whole pass: its older
+        /// rows were passed over.
+        as_of_ms: i64,
+        /// The last row that was read.
+        after: Option<Sequence>,
+        /// Lanes of which a row failed, or came into the stash's hands again, in this pass: their next rows wait for the next one.
+        blocked: HashSet<LaneKey>,
+        /// All rows were read.
+        exhausted: bool,
+    },
+}
+
+/// Whether the drain lease still lasts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::actors::delivery) enum Lease {
+    Held,
+    Expired,
+}
+
+impl Default for Drain {
+    fn default() -> Self {
+        Self {
+            lease: None,
+            pass: Pass::Due(Instant::now()),
+            asking: false,
+            generation: 0,
+            appended: false,
+            starved: false,
+            store_is_away: false,
+            all_at_once: false,
+        }
+    }
+}
+
+impl Drain {
+    /// Gives the pass up: the next one reads from the oldest row again.
+    pub(in crate::actors::delivery) fn begin_anew(&mut self) {
+        self.generation += 1;
+        self.pass = Pass::Due(Instant::now());
+    }
+
+    /// The webhook is another, or somebody asks: what was refused before need not wait until its time has come.
+    pub(in crate::actors::delivery) fn all_at_once(&mut self) {
+        self.all_at_once = true;
+        if let Pass::Due(at) = &mut self.pass {
+            *at = (*at).min(Instant::now());
+        }
+    }
+
+    /// The webhook was tried, and fails: what waits keeps to its time.
+    pub(in crate::actors::delivery) fn each_in_its_time(&mut self) {
+        self.all_at_once = false;
+    }
+
+    /// Rows were written, or have another time.
+    pub(in crate::actors::delivery) fn appended(&mut self) {
+        self.appended = true;
+        if let Pass::Due(at) = &mut self.pass {
+            *at = (*at).min(Instant::now() + RECHECK);
+        }
+    }
+
+    /// A row failed, or is in nobody's hands any more: the rest of its lane waits for the next pass, which reads it from the
+    /// oldest row on.
+    pub(in crate::actors::delivery) fn block(&mut self, lane: LaneKey) {
+        if let Pass::Running { blocked, .. } = &mut self.pass {
+            blocked.insert(lane);
+        }
+    }
+
+    /// Whether a question to the store is under way, which may bring a lease.
+    pub(in crate::actors::delivery) fn is_asking(&self) -> bool {
+        self.asking
+    }
+
+    /// The token that writes about rows name.
+    pub(in crate::actors::delivery) fn lease_token(&self) -> Option<i64> {
+        self.lease.map(|held| held.lease.token)
+    }
+
+    /// The lease under which rows are sent.
+    pub(in crate::actors::delivery) fn held_lease(&self) -> Option<HeldLease> {
+        self.lease
+    }
+
+    /// Whether a row may be sent now.
+    pub(in crate::actors::delivery) fn lease(&self, now_boot_ms: i64) -> Lease {
+        match self.lease {
+            Some(held) if now_boot_ms < held.until_boot_ms => Lease::Held,
+            _ => Lease::Expired,
+        }
+    }
+}
