@@ -3,6 +3,10 @@
 //! Each file is one group of promises. `kit` is the world around the service: clients that receive,
 //! a source that sends, and the oracle that compares what was sent with what arrived.
 
+#![cfg_attr(
+    not(feature = "cluster"),
+    expect(dead_code, unused_imports, reason = "the kit is made for both modes")
+)]
 #![expect(
     clippy::unwrap_used,
     clippy::print_stderr,
