@@ -44,6 +44,8 @@ pub(super) async fn open(settings: &Settings, clock: Arc<dyn Clock>) -> anyhow::
         events_topic: None,
         attempts: embedded.attempts(),
         owner_kicks: Arc::new(Alone),
+        actor_restarts: Arc::new(Alone),
+        dashboard_parts: None,
         configs_in: NAME,
         probes: vec![StoreProbe {
             name: NAME.to_owned(),
