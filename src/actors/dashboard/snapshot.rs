@@ -316,7 +316,8 @@ impl Memory {
         facts.retain(|client, facts| {
             facts.stored = inputs.gathered.states.get(*client);
             facts.actor = actors.get(client.as_str()).copied();
-            let is_served = facts.actor.is_some() || facts.elsewhere.is_some_and(|told| told.part.is_served());
+            let is_served =
+                facts.actor.is_some() || facts.elsewhere.is_some_and(|told| told.part.is_served());
             facts.backlog.is_some() || is_served || facts.config.is_some_and(|config| !is_deleted(config))
         });
         facts.into_iter().collect()
@@ -344,7 +345,8 @@ impl Memory {
         let others = inputs.others;
         overview.answer_ms =
             self.answers.look(self.tick, self.totals.0, || sum(inputs.meters.answers(), others.answers()));
-        overview.age_ms = self.ages.look(self.tick, self.totals.0, || sum(inputs.meters.ages(), others.ages()));
+        overview.age_ms =
+            self.ages.look(self.tick, self.totals.0, || sum(inputs.meters.ages(), others.ages()));
         overview.others_unseen = others.unseen().map(str::to_owned);
         let unread = others.unread();
         overview.unread_replicas =
@@ -389,7 +391,9 @@ impl Memory {
     fn take_over(&mut self, hour: &mut Vec<Point>, told: Option<&[Point]>) {
         let first_ms = hour.first().map_or(i64::MAX, |point| point.at_ms);
         let room = POINTS - hour.len();
-        let (false, Some(told)) = (std::mem::replace(&mut self.is_taken_over, told.is_some()), told) else { return };
+        let (false, Some(told)) = (std::mem::replace(&mut self.is_taken_over, told.is_some()), told) else {
+            return;
+        };
         let before: Vec<_> = told.iter().filter(|point| point.at_ms < first_ms).cloned().collect();
         hour.splice(0..0, before.into_iter().rev().take(room).rev());
     }
@@ -454,7 +458,8 @@ fn actors(inputs: &Inputs<'_>, own: &Sums, others: &[ActorReport]) -> ActorsView
             *known = known.saturating_add(*count);
         }
     }
-    let own = own.shown.iter().map(|status| ActorReport { status: status.clone(), replica: inputs.here.clone() });
+    let own =
+        own.shown.iter().map(|status| ActorReport { status: status.clone(), replica: inputs.here.clone() });
     let is_troubled = |actor: &ActorReport| matches!(actor.status.state, Life::Restarting | Life::Failed);
     view.troubled = own.chain(others.iter().cloned()).filter(is_troubled).take(TROUBLED).collect();
     view
