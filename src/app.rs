@@ -6,6 +6,7 @@ mod gauges;
 mod own_runtime;
 mod records;
 mod retries;
+mod session_key;
 mod signals;
 mod stores;
 mod watch;
@@ -25,6 +26,7 @@ use self::actor_tree::{ActorTree, Parts};
 use self::gauges::Gauges;
 use self::records::Recorders;
 pub use self::signals::Signals;
+use self::session_key::session_key;
 use self::stores::Stores;
 use self::workers::Workers;
 use crate::actors::config_cache::{Refresh, Reload, ReloadDecisions};
@@ -36,6 +38,7 @@ use crate::domain::attempt::Attempt;
 use crate::domain::config::ClientId;
 use crate::metrics::Metrics;
 use crate::ports::clock::{Clock, SystemClock};
+use crate::ports::session_keys::SessionKey;
 use crate::ports::webhook_sender::SendLimits;
 use crate::ports::{BoxFuture, StoreError, StoreResult};
 use crate::runtime::{Arbiters, Kit, RestartPolicy, StopStep};
@@ -179,9 +182,10 @@ impl Service {
             clock: clock.clone(),
         });
         let state = WebState {
+            session_key: session_key(&stores, &startup).await?,
             queues: queues.iter().cloned().collect(),
             before_scrape: gauges.before_scrape(),
-            ..web_state(&settings, &stores, &kit, clock, &metrics, &tree, (readiness.clone(), dashboard))
+            ..web_state(&settings, &stores, &kit, clock, &metrics, &tree, (readiness.clone(), dashboard))?
         };
         answers_meanwhile.stop(false).await;
         let server = web::start(state, listener)?;
@@ -352,19 +356,21 @@ fn web_state(
     metrics: &Metrics,
     tree: &ActorTree,
     (readiness, dashboard): (Arc<Readiness>, Dashboard),
-) -> WebState {
+) -> Result<WebState, SettingsError> {
     let fleet = tree.fleet.clone();
     let (registry, deliveries) = (kit.registry().clone(), kit.registry().clone());
     let (config_cache, decided_cache) = (tree.config_cache.clone(), tree.config_cache.clone());
     let table = tree.table.clone();
     let owners = Owners::new(tree.fleet.clone(), stores.owner_kicks.clone());
-    WebState {
+    Ok(WebState {
         mode: settings.mode.as_str(),
         roles: settings.roles.list().into_iter().map(Role::as_str).collect(),
         unattended_roles: unattended_roles(settings.roles.clone(), stores.roles.held.clone()),
         serves_api: settings.roles.has(Role::Web),
         source_names: actor_tree::source_names(settings),
-        admin_token: settings.api.admin_token.clone(),
+        access: settings.api.access()?,
+        session_key: SessionKey::default(),
+        audit: stores.audit.clone(),
         configs: stores.configs.clone(),
         refresh_config: Arc::new(move |client| {
             let config_cache = config_cache.clone();
@@ -389,6 +395,7 @@ fn web_state(
         queues: Vec::new(),
         log: stores.log.clone(),
         stash: stores.stash.clone(),
+        stash_rows: stores.stash_rows.clone(),
         states: stores.states.clone(),
         clock,
         metrics: metrics.clone(),
@@ -407,7 +414,7 @@ fn web_state(
         dashboard,
         stores: stores.probes.clone(),
         readiness,
-    }
+    })
 }
 
 /// The last ordinary deliveries of a client that is served here.
