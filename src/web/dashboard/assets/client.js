@@ -10,7 +10,7 @@ import { is_read, opens } from "./table.js";
 import { event_list } from "./overview.js";
 import { tile } from "./tiles.js";
 import { cause, foreign, reason, why } from "./words.js";
-import { ago, bytes, count, ms, plain, rate, time, until } from "./format.js";
+import { ago, bytes, count, ms, plain, plural, rate, time, until } from "./format.js";
 
 const ATTEMPTS = 30;
 
@@ -37,7 +37,7 @@ export async function client({ root, live, parts: [id], every, listen }) {
   const happened = h("section", { class: "card" });
   const config = h("section", { class: "card" });
   root.append(h("p", { class: "crumbs" }, h("a", { href: "#/clients" }, "Clients"), "/", foreign(id)), head, said, figures,
-    h("div", { class: "split" }, chart, facts), tried, h("div", { class: "split" }, happened, config));
+    h("div", { class: "split even" }, chart, facts), tried, h("div", { class: "split" }, happened, config));
   opens(tried);
 
   const show = () => {
@@ -99,7 +99,7 @@ function deliveries(view, minutes) {
   const last = minutes.at(-1);
   return [h("div", { class: "title" }, h("h2", {}, "Deliveries by minute"), h("span", { class: "quiet figure" }, view ? `${count(view.delivered)} delivered, ${count(view.failed)} failed since the start` : "")),
     bars(`Deliveries and failures of each minute: ${last?.join(" and ") ?? "none yet"} in the last one`, minutes, 60),
-    h("p", { class: "quiet axis" }, h("span", {}, "an hour ago"), h("span", {}, "now"))];
+    h("p", { class: "quiet axis" }, h("span", {}, "an hour ago"), !minutes.length && h("span", {}, "no whole minute yet"), h("span", {}, "now"))];
 }
 
 function state_list(view, now, actor) {
@@ -111,7 +111,7 @@ function state_list(view, now, actor) {
     view.dead > 0 && ["Dead", h("a", { href: `#/dead?client=${segment(view.client)}` }, count(view.dead))],
     view.dropped > 0 && ["Dropped", `${count(view.dropped)}: it needs a resync`],
     view.owner && ["Owner", [foreign(view.owner), view.blocked && " (blocked)"]],
-    ["Actor", view.actor ? [badge(view.actor), ` ${view.restarts ? `restarted ${view.restarts} times` : "never restarted"}`] : "none here: it rests, or another replica serves it"],
+    ["Actor", view.actor ? [badge(view.actor), ` ${view.restarts ? `restarted ${plural(view.restarts, "time")}` : "never restarted"}`] : "none here: it rests, or another replica serves it"],
     actor?.last_cause && ["Last broke", cause(actor)],
   ];
   return [h("div", { class: "title" }, h("h2", {}, "State")), h("dl", {}, pairs.filter(Boolean).map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]))];

@@ -100,7 +100,7 @@ const columns = (now) => [
   { name: "Client", sort: "client", wide: "p20", of: (client) => client_link(client.client) },
   { name: "State", sort: "problems", kind: "state", wide: "w120", of: (client) => badge(client.phase) },
   { name: "Why", kind: "cut", spare: true, of: (client) => why(client, now) },
-  { name: "Next try", kind: "n", wide: "w80", spare: true, of: (client) => until(client.next_attempt_at_ms, now) },
+  { name: "Next try", kind: "n", wide: "w100", spare: true, of: (client) => until(client.next_attempt_at_ms, now) },
   { name: "Rate", sort: "rate", kind: "n", wide: "w70", of: (client) => client.rate && `${rate(client.rate)}/s` },
   { name: "Fails", sort: "failures", kind: "n", wide: "w70", spare: true, of: (client) => client.failure_rate && h("span", { class: "bad-text" }, `${rate(client.failure_rate)}/s`) },
   { name: "Memory", kind: "n", wide: "w80", extra: true, spare: true, title: (client) => `${client.in_flight} on the wire, ${client.queued} queued`, of: (client) => count(client.in_flight + client.queued) },

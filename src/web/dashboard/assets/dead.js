@@ -5,7 +5,7 @@ import { get } from "./api.js";
 import { say } from "./dialog.js";
 import { is_read, opens, table } from "./table.js";
 import { DEAD_ACTIONS, letter_path, show_payload } from "./dead_actions.js";
-import { deed } from "./session.js";
+import { deed, may_act } from "./session.js";
 import { client_link, document_name, reason } from "./words.js";
 import { ago, bytes, count, plain, time } from "./format.js";
 
@@ -66,7 +66,8 @@ function payload_table(letters, now) {
   const buttons = (letter) => {
     const of = { class: undefined, "data-client": letter.client, "data-event": letter.event_id };
     return h("div", { class: "buttons" }, deed("replay", "Replay", { ...of, "aria-label": `Replay ${letter.document}` }),
-      h("button", { class: "plain", "data-payload": letter.event_id, "data-client": letter.client, "data-key": "payload", "aria-label": `Payload ${letter.document}` }, "Payload"),
+      // It may hold what only those may see who answer for it.
+      may_act() && h("button", { class: "plain", "data-payload": letter.event_id, "data-client": letter.client, "data-key": "payload", "aria-label": `Payload ${letter.document}` }, "Payload"),
       deed("remove", "Delete", { ...of, class: "plain", "aria-label": `Delete ${letter.document}` }));
   };
   return table("Dead letters", [

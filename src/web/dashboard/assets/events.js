@@ -16,7 +16,7 @@ export async function events({ root, live, query, every, listen }) {
   let { events, next } = await ask();
   const list = h("div", { class: "card flush" });
   const foot = h("div", { class: "foot" });
-  root.append(h("h1", { class: "unseen" }, "Events"), client ? h("p", {}, "Of ", client_link(client), " only: ", h("a", { href: "#/events" }, "show all"), ".") : "", list, foot);
+  root.append(h("h1", { class: "unseen" }, "Events"), event_tabs("events"), client ? h("p", {}, "Of ", client_link(client), " only: ", h("a", { href: "#/events" }, "show all"), ".") : "", list, foot);
   opens(list);
   const show = () => {
     const now = live.now();
@@ -53,6 +53,10 @@ export async function events({ root, live, query, every, listen }) {
   listen("snapshot", show);
   every(2000, again);
 }
+
+// What happened by itself, and what somebody did.
+export const event_tabs = (here) => h("nav", { class: "tabs", "aria-label": "Kinds" }, [["events", "What happened"], ["events/audit", "Who did what"]].map(([path, text]) =>
+  h("a", { href: `#/${path}`, "aria-current": path === here && "page" }, text)));
 
 // Times as people say them, the rest as it is.
 const more = (details, now) => Object.entries(details).filter(([name]) => name !== "next_attempt_at_ms").map(([name, value]) => {

@@ -16,7 +16,13 @@ export function span(ms) {
 
 export const ago = (at, now) => (at ? (now - at < 1000 ? "now" : `${span(now - at)} ago`) : "–");
 
-export const until = (at, now) => (at ? (at <= now ? "now" : `in ${span(at - now + 999)}`) : "–");
+export const until = (at, now) => (at ? (at <= now ? "now" : `in ${countdown(at - now + 999)}`) : "–");
+
+// What is near is seen to come nearer: 1:05 min.
+function countdown(ms) {
+  const seconds = Math.floor(ms / 1000);
+  return seconds < 60 || seconds >= 3600 ? span(ms) : `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")} min`;
+}
 
 export function count(number) {
   if (number === null || number === undefined) return "–";

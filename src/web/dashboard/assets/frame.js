@@ -54,7 +54,7 @@ export class Frame {
   show() {
     this.#nav.hidden = false;
     this.#out.hidden = !session.needs_token;
-    put(this.#who, session.name && [plain(session.name), may_act() ? "" : " (viewer)"]);
+    put(this.#who, session.needs_token && session.name && [plain(session.name), may_act() ? "" : " (viewer)"]);
   }
 
   show_pages(active) {

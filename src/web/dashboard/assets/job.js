@@ -13,7 +13,7 @@ export async function job({ root, live, parts: [queue, id], every, listen }) {
   let shown = await get(path);
   let gone = false;
   const body = h("div", { class: "part" });
-  root.append(h("p", { class: "crumbs" }, h("a", { href: `#/queues/${segment(queue)}/${shown.state}` }, queue), "/", plain(id)), body);
+  root.append(h("p", { class: "crumbs" }, h("a", { href: "#/queues" }, "Queues"), h("span", {}, "/"), h("a", { href: `#/queues/${segment(queue)}/${shown.state}` }, queue), h("span", {}, "/"), h("bdi", {}, plain(id))), body);
   const show = () => {
     put(body, h("div", { class: "head" }, h("h1", {}, plain(shown.id)), gone ? badge("gone") : badge(shown.state), h("div", { class: "buttons" }, gone ? "" : job_buttons(queue, shown))),
       gone && h("p", { class: "notice" }, "The job is not in the queue any more: it is done, or was removed. This is how it was seen last."),
@@ -34,9 +34,10 @@ export async function job({ root, live, parts: [queue, id], every, listen }) {
   every(2000, again);
 }
 
-// From when it was added to its end, each with how long it took to come there.
+// What has been and what is to come, each with how long after the one before.
 function steps(job) {
-  const marks = [["Added", job.created_ms], ["Due", job.due_ms], ["Started", job.started_ms], ["Ended", job.finished_ms]].filter(([, at]) => at);
+  const marks = [["Added", job.created_ms], ["Due", job.due_ms], [job.state === "delayed" ? "Started last" : "Started", job.started_ms], ["Ended", job.finished_ms]].filter(([, at]) => at)
+    .sort(([, one], [, other]) => one - other);
   return marks.map(([name, at], place) => h("li", { class: name === "Due" && job.state === "delayed" ? undefined : "done" }, h("span", {}, name), time(at),
     place > 0 && h("span", {}, `after ${span(at - marks[place - 1][1])}`)));
 }

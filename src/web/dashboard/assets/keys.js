@@ -60,7 +60,7 @@ function on_page(main, key, goes) {
     case "Escape": {
       const here = document.activeElement;
       if (main.contains(here) && here !== main) here.blur();
-      else main.querySelector(".crumbs a")?.click();
+      else main.querySelector(".crumbs a:last-of-type")?.click();
       return true;
     }
     default: return false;

@@ -17,7 +17,7 @@ const VIEWS = {
   job: { of: "queues", open: async (place) => (await import("./job.js")).job(place) },
   actors: { open: async (place) => (await import("./actors.js")).actors(place) },
   dead: { open: async (place) => (await import("./dead.js")).dead(place) },
-  events: { open: async (place) => (await import("./events.js")).events(place) },
+  events: { open: async (place) => (place.parts[0] === "audit" ? (await import("./audit.js")).audit(place) : (await import("./events.js")).events(place)) },
   system: { open: async (place) => (await import("./system.js")).system(place) },
 };
 

@@ -83,7 +83,7 @@ function problems(all, clients, now) {
     ...clients.rows.map((client) => ({ key: client.client, what: client_link(client.client), state: badge(client.phase), why: why(client, now) + broken(actors, client), next: until(client.next_attempt_at_ms, now), waits: count(client.stashed + client.queued), since: client.since_ms && span(now - client.since_ms) }))];
   return [title, table("Needs attention", [
     { name: "What", wide: "p20", of: (row) => row.what }, { name: "State", kind: "state", wide: "w120", of: (row) => row.state }, { name: "Why", kind: "cut", of: (row) => row.why },
-    { name: "For", kind: "n", wide: "w70", extra: true, of: (row) => row.since }, { name: "Next try", kind: "n", wide: "w80", of: (row) => row.next, spare: true }, { name: "Waiting", kind: "n", wide: "w80", of: (row) => row.waits, spare: true }], rows, { key: ({ key }) => key })];
+    { name: "For", kind: "n", wide: "w70", extra: true, of: (row) => row.since }, { name: "Next try", kind: "n", wide: "w100", of: (row) => row.next, spare: true }, { name: "Waiting", kind: "n", wide: "w80", of: (row) => row.waits, spare: true }], rows, { key: ({ key }) => key })];
 }
 
 function broken(actors, { client }) {

@@ -26,7 +26,7 @@ export async function queue({ root, live, parts: [name, wanted], query, every, l
   const list = h("div", { class: "card flush" });
   const foot = h("div", { class: "foot" });
   const times = h("section", { class: "card flush" });
-  root.append(h("p", { class: "crumbs" }, h("a", { href: "#/queues" }, "Queues"), "/", name), head, tabs, list, foot, times);
+  root.append(h("p", { class: "crumbs" }, h("a", { href: "#/queues" }, "Queues"), "/", h("bdi", {}, name)), head, tabs, list, foot, times);
   opens(list);
   const show = () => {
     const now = live.now();
