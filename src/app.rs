@@ -7,6 +7,7 @@ mod own_runtime;
 mod records;
 mod restarts;
 mod retries;
+mod session_key;
 mod signals;
 mod stores;
 mod watch;
@@ -27,6 +28,7 @@ use self::gauges::Gauges;
 use self::records::Recorders;
 use self::restarts::Restarter;
 pub use self::signals::Signals;
+use self::session_key::session_key;
 use self::stores::Stores;
 use self::workers::Workers;
 use crate::actors::config_cache::{Refresh, Reload, ReloadDecisions};
@@ -40,6 +42,7 @@ use crate::domain::replica::ReplicaName;
 use crate::metrics::Metrics;
 use crate::ports::actor_restarts::NobodyActed;
 use crate::ports::clock::{Clock, SystemClock};
+use crate::ports::session_keys::SessionKey;
 use crate::ports::webhook_sender::SendLimits;
 use crate::ports::{BoxFuture, StoreError, StoreResult};
 use crate::runtime::{Arbiters, Kit, RestartPolicy, StopStep};
@@ -189,9 +192,10 @@ impl Service {
         actix_rt::spawn(restarter.clone().listen(kit.shutdown().token()));
         let state = WebState {
             restart_actor: restarter.ask(),
+            session_key: session_key(&stores, &startup).await?,
             queues: queues.iter().cloned().collect(),
             before_scrape: gauges.before_scrape(),
-            ..web_state(&settings, &stores, &kit, clock, &metrics, &tree, (readiness.clone(), dashboard))
+            ..web_state(&settings, &stores, &kit, clock, &metrics, &tree, (readiness.clone(), dashboard))?
         };
         answers_meanwhile.stop(false).await;
         let server = web::start(state, listener)?;
@@ -368,19 +372,21 @@ fn web_state(
     metrics: &Metrics,
     tree: &ActorTree,
     (readiness, dashboard): (Arc<Readiness>, Dashboard),
-) -> WebState {
+) -> Result<WebState, SettingsError> {
     let fleet = tree.fleet.clone();
     let (registry, deliveries) = (kit.registry().clone(), kit.registry().clone());
     let (config_cache, decided_cache) = (tree.config_cache.clone(), tree.config_cache.clone());
     let table = tree.table.clone();
     let owners = Owners::new(tree.fleet.clone(), stores.owner_kicks.clone());
-    WebState {
+    Ok(WebState {
         mode: settings.mode.as_str(),
         roles: settings.roles.list().into_iter().map(Role::as_str).collect(),
         unattended_roles: unattended_roles(settings.roles.clone(), stores.roles.held.clone()),
         serves_api: settings.roles.has(Role::Web),
         source_names: actor_tree::source_names(settings),
-        admin_token: settings.api.admin_token.clone(),
+        access: settings.api.access()?,
+        session_key: SessionKey::default(),
+        audit: stores.audit.clone(),
         configs: stores.configs.clone(),
         refresh_config: Arc::new(move |client| {
             let config_cache = config_cache.clone();
@@ -405,6 +411,7 @@ fn web_state(
         queues: Vec::new(),
         log: stores.log.clone(),
         stash: stores.stash.clone(),
+        stash_rows: stores.stash_rows.clone(),
         states: stores.states.clone(),
         clock,
         metrics: metrics.clone(),
@@ -423,7 +430,7 @@ fn web_state(
         dashboard,
         stores: stores.probes.clone(),
         readiness,
-    }
+    })
 }
 
 /// The last ordinary deliveries of a client that is served here.

@@ -13,6 +13,7 @@ use crate::metrics::Metrics;
 use crate::domain::replica::ReplicaName;
 use crate::ports::actor_restarts::ActorRestarts;
 use crate::ports::attempts::Attempts;
+use crate::ports::audit::AuditLog;
 use crate::ports::client_configs::ClientConfigs;
 use crate::ports::client_states::ClientStates;
 use crate::ports::clock::Clock;
@@ -23,7 +24,9 @@ use crate::ports::job_queue::JobQueues;
 use crate::ports::locks::Locks;
 use crate::ports::operational_events::{EventTopic, OperationalEvents};
 use crate::ports::owner_kicks::OwnerKicks;
+use crate::ports::session_keys::SessionKeys;
 use crate::ports::stash::Stash;
+use crate::ports::stash_rows::StashRows;
 use crate::ports::{BoxFuture, StoreResult};
 use crate::settings::{Mode, Role, Settings};
 use crate::web::{Ask, Startup, StoreProbe};
@@ -68,6 +71,9 @@ pub(super) struct Stores {
     /// Where operational events are copied to for others.
     pub(super) events_topic: Option<Arc<dyn EventTopic>>,
     pub(super) attempts: Arc<dyn Attempts>,
+    pub(super) audit: Arc<dyn AuditLog>,
+    pub(super) session_keys: Arc<dyn SessionKeys>,
+    pub(super) stash_rows: Arc<dyn StashRows>,
     /// The way to the owners of clients on other replicas.
     pub(super) owner_kicks: Arc<dyn OwnerKicks>,
     /// The way to the actors on other replicas.

@@ -3,6 +3,7 @@
 
 pub mod actor_restarts;
 pub mod attempts;
+pub mod audit;
 pub mod blocked_owners;
 pub mod client_configs;
 pub mod client_states;
@@ -16,7 +17,9 @@ pub mod locks;
 pub mod log_registry;
 pub mod operational_events;
 pub mod owner_kicks;
+pub mod session_keys;
 pub mod stash;
+pub mod stash_rows;
 pub mod webhook_sender;
 
 pub use futures_util::future::{BoxFuture, LocalBoxFuture};

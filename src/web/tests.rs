@@ -1,8 +1,8 @@
 //! The API over a real socket, the ports in memory.
 
+mod access;
 mod actions;
 mod actors;
-mod admin;
 mod attempts;
 mod blocked_owners;
 mod clients;
@@ -29,10 +29,12 @@ use tokio_util::sync::CancellationToken;
 
 use self::fake_queue::FakeQueue;
 use self::fakes::{
-    FakeAttempts, FakeConfigs, FakeDecisions, FakeEvents, FakeLog, FakeStash, FakeStates, FixedClock,
+    FakeAttempts, FakeAudit, FakeConfigs, FakeDecisions, FakeEvents, FakeLog, FakeStash, FakeStates, FixedClock,
 };
 use super::*;
 use crate::actors::dashboard::Snapshot;
+use crate::domain::access::AccessToken;
+use crate::domain::config::Secret;
 use crate::domain::decision::DecisionKind;
 use crate::domain::guard::DecisionList;
 use crate::ports::event_log::NewRecord;
@@ -58,6 +60,7 @@ struct World {
     states: Arc<FakeStates>,
     events: Arc<FakeEvents>,
     attempts: Arc<FakeAttempts>,
+    audit: Arc<FakeAudit>,
     decisions: Arc<FakeDecisions>,
     queue: Arc<FakeQueue>,
     block_list_is_late: Arc<std::sync::Mutex<bool>>,
@@ -88,6 +91,11 @@ impl World {
     }
 
     fn with_token(token: Option<&str>) -> Self {
+        Self::with_tokens(token.map(|token| AccessToken::admin(&Secret::new(token))).into_iter().collect())
+    }
+
+    fn with_tokens(tokens: Vec<AccessToken>) -> Self {
+        let audit = Arc::new(FakeAudit::default());
         let log = Arc::new(FakeLog::default());
         let configs = Arc::new(FakeConfigs::default());
         let stash = Arc::new(FakeStash::default());
@@ -117,7 +125,9 @@ impl World {
             unattended_roles: Arc::new(|()| Box::pin(async { Some(vec!["heavy"]) })),
             serves_api: true,
             source_names: SourceNames { prefix: "mongo".into(), signal_collections: Vec::new() },
-            admin_token: token.map(Secret::new),
+            access: AccessTokens::new(tokens).unwrap(),
+            session_key: [7; 32],
+            audit: audit.clone(),
             configs: configs.clone(),
             refresh_config: {
                 let refreshed = refreshed.clone();
@@ -151,6 +161,7 @@ impl World {
             queues: vec![queue.clone(), FakeQueue::new(Queue::Heavy)],
             log: log.clone(),
             stash: stash.clone(),
+            stash_rows: stash.clone(),
             states: states.clone(),
             clock: Arc::new(FixedClock),
             metrics: metrics.clone(),
@@ -213,6 +224,7 @@ impl World {
             states,
             events,
             attempts,
+            audit,
             decisions,
             queue,
             tried,

@@ -102,3 +102,22 @@ diesel::table! {
         answer -> Binary,
     }
 }
+
+diesel::table! {
+    audit_log (id) {
+        id -> BigInt,
+        at_ms -> BigInt,
+        done_by -> Text,
+        role -> Text,
+        action -> Text,
+        subject -> Text,
+        status -> Nullable<Integer>,
+    }
+}
+
+diesel::table! {
+    session_key (id) {
+        id -> Integer,
+        key -> Binary,
+    }
+}
