@@ -10,6 +10,7 @@ mod database;
 mod decisions;
 mod errors;
 mod event_log;
+mod heavy_jobs;
 mod job;
 mod job_queue;
 mod lock_file;
@@ -35,6 +36,7 @@ use self::client_states::SqliteClientStates;
 use self::database::Database;
 use self::decisions::SqliteDecisions;
 use self::event_log::SqliteEventLog;
+use self::heavy_jobs::SqliteHeavyJobs;
 use self::job_queue::SqliteQueues;
 use self::lock_file::LockFile;
 use self::locks::SqliteLocks;
@@ -48,6 +50,7 @@ use crate::ports::client_states::ClientStates;
 use crate::ports::clock::Clock;
 use crate::ports::decisions::Decisions;
 use crate::ports::event_log::{BatchLimits, EventLog};
+use crate::ports::heavy_jobs::HeavyJobs;
 use crate::ports::job_queue::JobQueues;
 use crate::ports::locks::Locks;
 use crate::ports::operational_events::OperationalEvents;
@@ -102,6 +105,7 @@ pub struct Embedded {
     locks: Arc<SqliteLocks>,
     events: Arc<SqliteOperationalEvents>,
     attempts: Arc<SqliteAttempts>,
+    heavy_jobs: Arc<SqliteHeavyJobs>,
     queue_database: Arc<Database>,
     queues: Arc<SqliteQueues>,
 }
@@ -135,6 +139,7 @@ impl Embedded {
             locks: Arc::new(SqliteLocks::new(Arc::clone(&database))),
             events: Arc::new(SqliteOperationalEvents::new(Arc::clone(&database))),
             attempts: Arc::new(SqliteAttempts::new(Arc::clone(&database))),
+            heavy_jobs: Arc::new(SqliteHeavyJobs::new(Arc::clone(&database))),
             queues: Arc::new(queues),
             queue_database,
             database,
@@ -179,6 +184,11 @@ impl Embedded {
     /// The attempts to deliver.
     pub fn attempts(&self) -> Arc<dyn Attempts> {
         Arc::clone(&self.attempts) as _
+    }
+
+    /// The heavy jobs.
+    pub fn heavy_jobs(&self) -> Arc<dyn HeavyJobs> {
+        Arc::clone(&self.heavy_jobs) as _
     }
 
     /// The queues.

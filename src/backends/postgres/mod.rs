@@ -1,4 +1,4 @@
-//! The stash, the states of clients, the decisions of operators, leases, operational events, attempts, and what is remembered of logs, in
+//! The stash, the states of clients, the decisions of operators, leases, heavy jobs, operational events, attempts, and what is remembered of logs, in
 //! PostgreSQL.
 //!
 //! Everything stands in one schema of the database, `<prefix>dispatcher`. `database` runs all work; the other files implement
@@ -10,6 +10,7 @@ mod connect;
 mod database;
 mod decisions;
 mod errors;
+mod heavy_jobs;
 mod locks;
 mod log_registry;
 mod migrations;
@@ -31,6 +32,7 @@ use self::client_states::PgClientStates;
 use self::connect::Connector;
 use self::database::Database;
 use self::decisions::PgDecisions;
+use self::heavy_jobs::PgHeavyJobs;
 use self::locks::PgLocks;
 use self::log_registry::PgLogRegistry;
 use self::operational_events::PgOperationalEvents;
@@ -42,6 +44,7 @@ use crate::ports::attempts::Attempts;
 use crate::ports::client_states::ClientStates;
 use crate::ports::clock::{Clock as _, SystemClock};
 use crate::ports::decisions::Decisions;
+use crate::ports::heavy_jobs::HeavyJobs;
 use crate::ports::locks::Locks;
 use crate::ports::log_registry::LogRegistry;
 use crate::ports::operational_events::OperationalEvents;
@@ -58,6 +61,7 @@ pub struct Postgres {
     registry: Arc<PgLogRegistry>,
     events: Arc<PgOperationalEvents>,
     attempts: Arc<PgAttempts>,
+    heavy_jobs: Arc<PgHeavyJobs>,
 }
 
 /// What PostgreSQL says of itself.
@@ -97,6 +101,7 @@ impl Postgres {
             registry: Arc::new(PgLogRegistry::new(Arc::clone(&database))),
             events: Arc::new(PgOperationalEvents::new(Arc::clone(&database))),
             attempts: Arc::new(PgAttempts::new(Arc::clone(&database))),
+            heavy_jobs: Arc::new(PgHeavyJobs::new(Arc::clone(&database))),
             database,
         }))
     }
@@ -142,6 +147,11 @@ impl Postgres {
     /// The attempts to deliver.
     pub fn attempts(&self) -> Arc<dyn Attempts> {
         Arc::clone(&self.attempts) as _
+    }
+
+    /// The heavy jobs.
+    pub fn heavy_jobs(&self) -> Arc<dyn HeavyJobs> {
+        Arc::clone(&self.heavy_jobs) as _
     }
 
     /// Whether it can be used right now, and how its clock goes.
