@@ -3,6 +3,7 @@
 mod actor_tree;
 mod dashboard;
 mod gauges;
+mod heavy;
 mod own_runtime;
 mod records;
 mod retries;
@@ -41,6 +42,7 @@ use crate::ports::{BoxFuture, StoreError, StoreResult};
 use crate::runtime::{Arbiters, Kit, RestartPolicy, StopStep};
 use crate::settings::{Role, Roles, Settings, SettingsError};
 use crate::web::{self, Ask, Readiness, Startup, WebState};
+use crate::workers::heavy::HeavyDesk;
 use crate::workers::queues::Queue;
 use crate::workers::upkeep::Upkeep;
 use crate::workers::{Exclusive, OpenQueues};
@@ -147,6 +149,16 @@ impl Service {
         if settings.roles.has(Role::Retry) {
             retries.start_promoter(&pipeline.pick(0));
         }
+        let heavy = heavy::Parts {
+            settings: &settings,
+            stores: &stores,
+            tree: &tree,
+            queues: &queues,
+            recorders: &recorders,
+            metrics: &metrics,
+            clock: clock.clone(),
+        };
+        let heavy_desk = heavy.desk();
         let workers = Workers::start(workers::Parts {
             settings: &settings,
             queues: &queues,
@@ -154,6 +166,7 @@ impl Service {
             decisions: stores.decisions.clone(),
             guard: tree.table.clone(),
             upkeep: upkeep(&settings, &stores, &tree, &metrics, clock.clone()),
+            heavy: (heavy.worker(), heavy_desk.clone()),
             metrics: &metrics,
             clock: &*clock,
         })?;
@@ -181,7 +194,15 @@ impl Service {
         let state = WebState {
             queues: queues.iter().cloned().collect(),
             before_scrape: gauges.before_scrape(),
-            ..web_state(&settings, &stores, &kit, clock, &metrics, &tree, (readiness.clone(), dashboard))
+            ..web_state(
+                &settings,
+                &stores,
+                &kit,
+                clock,
+                &metrics,
+                &tree,
+                (readiness.clone(), dashboard, heavy_desk),
+            )
         };
         answers_meanwhile.stop(false).await;
         let server = web::start(state, listener)?;
@@ -351,7 +372,7 @@ fn web_state(
     clock: Arc<dyn Clock>,
     metrics: &Metrics,
     tree: &ActorTree,
-    (readiness, dashboard): (Arc<Readiness>, Dashboard),
+    (readiness, dashboard, heavy_desk): (Arc<Readiness>, Dashboard, HeavyDesk),
 ) -> WebState {
     let fleet = tree.fleet.clone();
     let (registry, deliveries) = (kit.registry().clone(), kit.registry().clone());
@@ -387,6 +408,8 @@ fn web_state(
             })
         }),
         queues: Vec::new(),
+        heavy_desk,
+        can_resync: stores.resync.is_some(),
         log: stores.log.clone(),
         stash: stores.stash.clone(),
         states: stores.states.clone(),

@@ -15,11 +15,14 @@ use crate::ports::client_configs::ClientConfigs;
 use crate::ports::client_states::ClientStates;
 use crate::ports::clock::Clock;
 use crate::ports::decisions::Decisions;
+use crate::ports::documents::Documents;
 use crate::ports::event_log::EventLog;
+use crate::ports::heavy_jobs::HeavyJobs;
 use crate::ports::job_queue::JobQueues;
 use crate::ports::locks::Locks;
 use crate::ports::operational_events::{EventTopic, OperationalEvents};
 use crate::ports::owner_kicks::OwnerKicks;
+use crate::ports::source_progress::SourceProgress;
 use crate::ports::stash::Stash;
 use crate::ports::{BoxFuture, StoreResult};
 use crate::settings::{Mode, Role, Settings};
@@ -48,6 +51,13 @@ pub(super) struct Alone;
 
 impl OwnerKicks for Alone {}
 
+/// What a resync reads.
+#[cfg_attr(not(feature = "cluster"), expect(dead_code, reason = "without the cluster nobody makes one"))]
+pub(super) struct ResyncStores {
+    pub(super) documents: Arc<dyn Documents>,
+    pub(super) progress: Arc<dyn SourceProgress>,
+}
+
 /// What the service works on.
 pub(super) struct Stores {
     pub(super) log: Arc<dyn EventLog>,
@@ -57,6 +67,9 @@ pub(super) struct Stores {
     pub(super) decisions: Arc<dyn Decisions>,
     pub(super) locks: Arc<dyn Locks>,
     pub(super) queues: Arc<dyn JobQueues>,
+    pub(super) heavy_jobs: Arc<dyn HeavyJobs>,
+    /// What a resync reads; `None`: there is no MongoDB.
+    pub(super) resync: Option<ResyncStores>,
     /// Who does what.
     pub(super) roles: RoleBoard,
     pub(super) operational_events: Arc<dyn OperationalEvents>,

@@ -6,7 +6,7 @@ use super::{BoxFuture, StoreResult};
 use crate::domain::config::ClientId;
 
 /// A collection.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct CollectionName {
     /// Its database, with the platform's prefix.
     pub db: String,

@@ -16,6 +16,8 @@ pub mod locks;
 pub mod log_registry;
 pub mod operational_events;
 pub mod owner_kicks;
+pub mod paused_queues;
+pub mod source_progress;
 pub mod stash;
 pub mod webhook_sender;
 
