@@ -5,6 +5,8 @@
 //! | `POST /v1/events` | takes change events, all of a request or none | admin |
 //! | `GET /v1/clients`, `GET`, `PUT`, `DELETE /v1/clients/{id}` | client configs with state and backlog | admin |
 //! | `POST /v1/clients/{id}/pause`, `…/resume`, `…/retry` | stops a client's delivery, lets it go on, has it tried now | admin |
+//! | `POST /v1/clients/{id}/resync`, `…/replay` | sends again what it may see, or what is dead of it: as a job | admin |
+//! | `GET /v1/clients/{id}/heavy-jobs`, `GET`, `DELETE …/heavy-jobs/{job}` | these jobs: how far they are; ends or forgets one | admin |
 //! | `GET /v1/clients/{id}/attempts` | attempts to deliver to a client | admin |
 //! | `POST /v1/actors/{kind}/{id}/restart` | an actor begins anew; `-` for the id of the only one of its kind | admin |
 //! | `GET /v1/operational-events` | what happened that the operator wants to know of | admin |
@@ -34,6 +36,7 @@ mod dashboard;
 mod dead_letters;
 mod decisions;
 mod events;
+mod heavy_jobs;
 mod operational_events;
 mod path;
 mod problem;
@@ -83,6 +86,7 @@ use crate::ports::operational_events::OperationalEvents;
 use crate::ports::session_keys::SessionKey;
 use crate::ports::stash::Stash;
 use crate::ports::stash_rows::StashRows;
+use crate::workers::heavy::HeavyDesk;
 pub use readiness::Readiness;
 pub use starting::{Startup, starting};
 
@@ -138,6 +142,10 @@ pub struct WebState {
     pub try_now: Ask<ClientId, ()>,
     /// The queues, in the order in which they are shown.
     pub queues: Vec<Arc<dyn JobQueue>>,
+    /// Where heavy jobs are asked for.
+    pub heavy_desk: HeavyDesk,
+    /// Whether there is a MongoDB to read for a resync.
+    pub can_resync: bool,
     /// The log that takes events.
     pub log: Arc<dyn EventLog>,
     /// What waits.

@@ -7,7 +7,7 @@ use super::dashboard::{assets, session, stream};
 use super::problem;
 use super::queues::jobs;
 use super::{
-    actions, actors, attempts, audit, blocked_owners, clients, dashboard, dead_letters, events,
+    actions, actors, attempts, audit, blocked_owners, clients, dashboard, dead_letters, events, heavy_jobs,
     operational_events, queues, replays, source_letters, status,
 };
 
@@ -89,6 +89,10 @@ routes! {
         "/clients/{id}/resume" => post resume_client = actions::resume;
         "/clients/{id}/retry" => post retry_client = actions::retry;
         "/clients/{id}/attempts" => get list_attempts = attempts::list;
+        "/clients/{id}/resync" => post resync_client = heavy_jobs::resync;
+        "/clients/{id}/replay" => post replay_client = heavy_jobs::replay;
+        "/clients/{id}/heavy-jobs" => get list_heavy_jobs = heavy_jobs::list;
+        "/clients/{id}/heavy-jobs/{job}" => get get_heavy_job = heavy_jobs::get, delete end_heavy_job = heavy_jobs::delete;
         "/clients/{id}/dead-letters/replay" => post replay_dead_letters = replays::of_client;
         "/dead-letters" => get list_dead_letters = dead_letters::list;
         // Before what it would be a client of.
