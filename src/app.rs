@@ -3,10 +3,12 @@
 mod actor_tree;
 mod dashboard;
 mod gauges;
+mod heavy;
 mod own_runtime;
 mod records;
 mod restarts;
 mod retries;
+mod session_key;
 mod signals;
 mod stores;
 mod watch;
@@ -26,6 +28,7 @@ use self::actor_tree::{ActorTree, Parts};
 use self::gauges::Gauges;
 use self::records::Recorders;
 use self::restarts::Restarter;
+use self::session_key::session_key;
 pub use self::signals::Signals;
 use self::stores::Stores;
 use self::workers::Workers;
@@ -40,11 +43,13 @@ use crate::domain::replica::ReplicaName;
 use crate::metrics::Metrics;
 use crate::ports::actor_restarts::NobodyActed;
 use crate::ports::clock::{Clock, SystemClock};
+use crate::ports::session_keys::SessionKey;
 use crate::ports::webhook_sender::SendLimits;
 use crate::ports::{BoxFuture, StoreError, StoreResult};
 use crate::runtime::{Arbiters, Kit, RestartPolicy, StopStep};
 use crate::settings::{Role, Roles, Settings, SettingsError};
 use crate::web::{self, Ask, Readiness, Startup, WebState};
+use crate::workers::heavy::HeavyDesk;
 use crate::workers::queues::Queue;
 use crate::workers::upkeep::Upkeep;
 use crate::workers::{Exclusive, OpenQueues};
@@ -94,8 +99,7 @@ impl Service {
         actix_rt::spawn(starting);
         let recorders = Recorders::new(&metrics);
         let here = replica_name();
-        let stores =
-            Stores::open(&settings, &clock, &metrics, &startup, &recorders.events, &here).await?;
+        let stores = Stores::open(&settings, &clock, &metrics, &startup, &recorders.events, &here).await?;
 
         let restarts = metrics.restarts.clone();
         let count = Arc::new(move |kind| restarts.with_label_values(&[kind]).inc());
@@ -153,6 +157,16 @@ impl Service {
         if settings.roles.has(Role::Retry) {
             retries.start_promoter(&pipeline.pick(0));
         }
+        let heavy = heavy::Parts {
+            settings: &settings,
+            stores: &stores,
+            tree: &tree,
+            queues: &queues,
+            recorders: &recorders,
+            metrics: &metrics,
+            clock: clock.clone(),
+        };
+        let heavy_desk = heavy.desk();
         let workers = Workers::start(workers::Parts {
             settings: &settings,
             queues: &queues,
@@ -160,6 +174,7 @@ impl Service {
             decisions: stores.decisions.clone(),
             guard: tree.table.clone(),
             upkeep: upkeep(&settings, &stores, &tree, &metrics, clock.clone()),
+            heavy: (heavy.worker(), heavy_desk.clone()),
             metrics: &metrics,
             clock: &*clock,
         })?;
@@ -189,9 +204,18 @@ impl Service {
         actix_rt::spawn(restarter.clone().listen(kit.shutdown().token()));
         let state = WebState {
             restart_actor: restarter.ask(),
+            session_key: session_key(&stores, &startup).await?,
             queues: queues.iter().cloned().collect(),
             before_scrape: gauges.before_scrape(),
-            ..web_state(&settings, &stores, &kit, clock, &metrics, &tree, (readiness.clone(), dashboard))
+            ..web_state(
+                &settings,
+                &stores,
+                &kit,
+                clock,
+                &metrics,
+                &tree,
+                (readiness.clone(), dashboard, heavy_desk),
+            )?
         };
         answers_meanwhile.stop(false).await;
         let server = web::start(state, listener)?;
@@ -367,20 +391,22 @@ fn web_state(
     clock: Arc<dyn Clock>,
     metrics: &Metrics,
     tree: &ActorTree,
-    (readiness, dashboard): (Arc<Readiness>, Dashboard),
-) -> WebState {
+    (readiness, dashboard, heavy_desk): (Arc<Readiness>, Dashboard, HeavyDesk),
+) -> Result<WebState, SettingsError> {
     let fleet = tree.fleet.clone();
     let (registry, deliveries) = (kit.registry().clone(), kit.registry().clone());
     let (config_cache, decided_cache) = (tree.config_cache.clone(), tree.config_cache.clone());
     let table = tree.table.clone();
     let owners = Owners::new(tree.fleet.clone(), stores.owner_kicks.clone());
-    WebState {
+    Ok(WebState {
         mode: settings.mode.as_str(),
         roles: settings.roles.list().into_iter().map(Role::as_str).collect(),
         unattended_roles: unattended_roles(settings.roles.clone(), stores.roles.held.clone()),
         serves_api: settings.roles.has(Role::Web),
         source_names: actor_tree::source_names(settings),
-        admin_token: settings.api.admin_token.clone(),
+        access: settings.api.access()?,
+        session_key: SessionKey::default(),
+        audit: stores.audit.clone(),
         configs: stores.configs.clone(),
         refresh_config: Arc::new(move |client| {
             let config_cache = config_cache.clone();
@@ -403,8 +429,11 @@ fn web_state(
             })
         }),
         queues: Vec::new(),
+        heavy_desk,
+        can_resync: stores.resync.is_some(),
         log: stores.log.clone(),
         stash: stores.stash.clone(),
+        stash_rows: stores.stash_rows.clone(),
         states: stores.states.clone(),
         clock,
         metrics: metrics.clone(),
@@ -423,7 +452,7 @@ fn web_state(
         dashboard,
         stores: stores.probes.clone(),
         readiness,
-    }
+    })
 }
 
 /// The last ordinary deliveries of a client that is served here.

@@ -57,7 +57,7 @@ pub struct Metrics {
     /// Errors of stores that were retried, by `store`.
     pub store_errors: IntCounterVec,
     /// Attempts at jobs, by `queue`, `job` and `outcome`: completed, later (goes on), retried, failed (given up), blocked (its owner is),
-    /// unknown (another version's job), lost (its lock was).
+    /// unknown (another version's job), lost (its lock was), paused (its queue is, and had lost its pause).
     pub jobs: IntCounterVec,
     /// 1 while a queue is paused, by `queue`.
     pub queue_paused: IntGaugeVec,
@@ -84,6 +84,8 @@ pub struct Metrics {
     /// Copies and notices for Redis that were dropped, because it was away or refused them, by `copy`: config, config_id,
     /// state, notice.
     pub copies_dropped: IntCounterVec,
+    /// Actions, and ends of actions, that are not in the audit log because the store was away.
+    pub audit_missed: IntCounter,
 }
 
 impl Metrics {
@@ -226,6 +228,7 @@ impl Metrics {
                 "Copies for Redis that were dropped because it was away",
                 &["copy"],
             ),
+            audit_missed: counter("audit_missed_total", "Actions that could not be written to the audit log"),
             registry,
         }
     }

@@ -15,6 +15,7 @@ impl Settings {
     pub(super) fn check(&self) -> Result<(), SettingsError> {
         name("source.prefix", &self.source.prefix)?;
         name("source.group", &self.source.group)?;
+        self.api.access()?;
         require(!self.data_dir.as_os_str().is_empty(), "data_dir", "must not be empty")?;
 
         require((1..=1024).contains(&self.transfer.partitions), "transfer.partitions", "must be 1 to 1024")?;
@@ -25,6 +26,10 @@ impl Settings {
         }
         require(self.stash.client_rows >= 1, "stash.client_rows", "must be at least 1")?;
         require(self.stash.client_bytes >= 1, "stash.client_bytes", "must be at least 1")?;
+        require(self.heavy.client_rows >= 1, "heavy.client_rows", "must be at least 1")?;
+        within("heavy.settle", self.heavy.settle, Duration::ZERO, 10 * MINUTE)?;
+        require((1..=5000).contains(&self.heavy.page), "heavy.page", "must be 1 to 5000")?;
+        require(self.heavy.per_second >= 1, "heavy.per_second", "must be at least 1")?;
         within("stash.ttl", self.stash.ttl, MINUTE, 3650 * DAY)?;
         require(
             self.mode == Mode::Cluster || self.roles.are_all(),
@@ -76,6 +81,7 @@ impl Settings {
         within("operator.events_retention", operator.events_retention, MINUTE, 3650 * DAY)?;
         require(self.attempts.kept <= 10_000, "attempts.kept", "must be 0 to 10000")?;
         within("attempts.retention", self.attempts.retention, MINUTE, 3650 * DAY)?;
+        within("audit.retention", self.audit.retention, MINUTE, 3650 * DAY)?;
 
         within("stop.in_flight", self.stop.in_flight, Duration::ZERO, 10 * MINUTE)?;
         readable("tls.ca_file", self.tls.ca_file.as_deref())?;

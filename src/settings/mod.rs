@@ -9,6 +9,7 @@ mod load;
 mod roles;
 #[cfg(feature = "cluster")]
 mod stores;
+mod tokens;
 mod values;
 
 #[cfg(test)]
@@ -31,6 +32,7 @@ pub use load::Sources;
 pub use roles::{Role, Roles};
 
 use crate::backends::http::EgressRule;
+use crate::domain::access::AccessToken;
 use crate::domain::config::{Secret, SigningKey};
 use crate::domain::guard::WhenBlocked;
 
@@ -62,6 +64,8 @@ pub struct Settings {
     pub workers: BTreeMap<String, u32>,
     /// What could not be delivered.
     pub stash: Stash,
+    /// Resyncs and replays.
+    pub heavy: Heavy,
     /// Who gets what.
     pub routing: Routing,
     /// Blocked owners.
@@ -76,6 +80,8 @@ pub struct Settings {
     pub operator: Operator,
     /// What is remembered of attempts to deliver.
     pub attempts: Attempts,
+    /// What is remembered of operators' actions.
+    pub audit: Audit,
     /// When a webhook that fails is tried again.
     pub canary: Canary,
     /// Where webhooks may point to.
@@ -119,6 +125,9 @@ pub struct Api {
     /// What admin requests must carry; without one only this machine is answered.
     #[serde(deserialize_with = "values::optional_secret")]
     pub admin_token: Option<Secret>,
+    /// Others who may use it, each by a token of his own.
+    #[serde(skip)]
+    pub tokens: Vec<AccessToken>,
 }
 
 impl Api {
@@ -262,6 +271,21 @@ pub struct Stash {
     pub client_bytes: usize,
 }
 
+/// Resyncs and replays.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Heavy {
+    /// While so many payloads wait for a client, its jobs add none.
+    pub client_rows: u64,
+    /// How far Debezium may be behind without a resync that takes a copy back for a moment.
+    #[serde(deserialize_with = "values::duration")]
+    pub settle: Duration,
+    /// Documents of one page of a resync.
+    pub page: usize,
+    /// Documents of a resync in a second, at most.
+    pub per_second: u32,
+}
+
 /// Who is told what happens.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -292,6 +316,15 @@ impl Operator {
 pub struct Attempts {
     /// The newest of each client.
     pub kept: u32,
+    /// How long.
+    #[serde(deserialize_with = "values::duration")]
+    pub retention: Duration,
+}
+
+/// What is remembered of operators' actions.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Audit {
     /// How long.
     #[serde(deserialize_with = "values::duration")]
     pub retention: Duration,

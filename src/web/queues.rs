@@ -1,6 +1,6 @@
 //! The queues: what is in them, and what an operator does about it. The store decides by the state at that moment.
 
-mod jobs;
+pub(super) mod jobs;
 mod view;
 
 use std::sync::Arc;
@@ -11,7 +11,6 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-pub(super) use self::jobs::{get as job, list as jobs, promote, remove, retry};
 use super::path::{FIRST, SECOND, id};
 use super::problem::{Problem, ask};
 use super::{Shared, body, decisions};
@@ -74,6 +73,7 @@ pub(super) async fn pause(
     let decision = decisions::read(&request, payload, subject, shared.service.clock.now_ms()).await?;
     let by = decision.by().to_owned();
     let has_it = ask(pauses(&shared).pause(&**queue, decision)).await?;
+    decisions::are_in_use(&shared).await;
     log::info!("queue is paused by={by} queue={}", queue.spec().name);
     let code = if has_it { StatusCode::OK } else { StatusCode::ACCEPTED };
     Ok(HttpResponse::build(code).json(json!({ "paused": true })))
@@ -83,6 +83,7 @@ pub(super) async fn pause(
 pub(super) async fn resume(request: HttpRequest, shared: web::Data<Shared>) -> Result<HttpResponse, Problem> {
     let queue = queue_of(&request, &shared)?;
     ask(pauses(&shared).resume(&**queue)).await?;
+    decisions::are_in_use(&shared).await;
     log::info!("queue is resumed queue={}", queue.spec().name);
     Ok(HttpResponse::Ok().json(json!({ "paused": false })))
 }

@@ -1,16 +1,18 @@
 //! The API over a real socket, the ports in memory.
 
+mod access;
 mod actions;
 mod actors;
-mod admin;
 mod attempts;
 mod blocked_owners;
 mod clients;
 mod dashboard;
 mod dead_letters;
 mod events;
+mod fake_heavy_jobs;
 mod fake_queue;
 mod fakes;
+mod heavy_jobs;
 mod operational_events;
 mod queues;
 mod source_letters;
@@ -27,18 +29,21 @@ use futures_util::future::ready;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use self::fake_queue::FakeQueue;
+use self::fake_heavy_jobs::FakeHeavyJobs;
+use self::fake_queue::{FakeQueue, FakeQueues};
 use self::fakes::{
-    FakeAttempts, FakeConfigs, FakeDecisions, FakeEvents, FakeLog, FakeStash, FakeStates, FixedClock,
+    FakeAttempts, FakeAudit, FakeConfigs, FakeDecisions, FakeEvents, FakeLog, FakeStash, FakeStates, FixedClock,
 };
 use super::*;
 use crate::actors::dashboard::Snapshot;
+use crate::domain::access::AccessToken;
+use crate::domain::config::Secret;
 use crate::domain::decision::DecisionKind;
 use crate::domain::guard::DecisionList;
 use crate::ports::event_log::NewRecord;
 use crate::runtime::Registry;
-use crate::workers::QueuePauses;
 use crate::workers::queues::Queue;
+use crate::workers::{OpenQueues, QueuePauses};
 
 /// A record, in the form in which it is taken.
 const RECORD: &str =
@@ -58,8 +63,11 @@ struct World {
     states: Arc<FakeStates>,
     events: Arc<FakeEvents>,
     attempts: Arc<FakeAttempts>,
+    audit: Arc<FakeAudit>,
     decisions: Arc<FakeDecisions>,
     queue: Arc<FakeQueue>,
+    heavy_queue: Arc<FakeQueue>,
+    heavy_jobs: Arc<FakeHeavyJobs>,
     block_list_is_late: Arc<std::sync::Mutex<bool>>,
     readiness: Arc<Readiness>,
     metrics: Metrics,
@@ -88,6 +96,11 @@ impl World {
     }
 
     fn with_token(token: Option<&str>) -> Self {
+        Self::with_tokens(token.map(|token| AccessToken::admin(&Secret::new(token))).into_iter().collect())
+    }
+
+    fn with_tokens(tokens: Vec<AccessToken>) -> Self {
+        let audit = Arc::new(FakeAudit::default());
         let log = Arc::new(FakeLog::default());
         let configs = Arc::new(FakeConfigs::default());
         let stash = Arc::new(FakeStash::default());
@@ -96,6 +109,8 @@ impl World {
         let attempts = Arc::new(FakeAttempts::default());
         let decisions = Arc::new(FakeDecisions::default());
         let queue = FakeQueue::new(Queue::Dispatcher);
+        let heavy_queue = FakeQueue::new(Queue::Heavy);
+        let heavy_jobs = Arc::new(FakeHeavyJobs::default());
         let block_list_is_late = Arc::<std::sync::Mutex<bool>>::default();
         let readiness = Arc::new(Readiness::default());
         let metrics = Metrics::new();
@@ -117,7 +132,9 @@ impl World {
             unattended_roles: Arc::new(|()| Box::pin(async { Some(vec!["heavy"]) })),
             serves_api: true,
             source_names: SourceNames { prefix: "mongo".into(), signal_collections: Vec::new() },
-            admin_token: token.map(Secret::new),
+            access: AccessTokens::new(tokens).unwrap(),
+            session_key: [7; 32],
+            audit: audit.clone(),
             configs: configs.clone(),
             refresh_config: {
                 let refreshed = refreshed.clone();
@@ -133,6 +150,7 @@ impl World {
                 Arc::new(move || Decided {
                     blocked: DecisionList::new(decisions.now(DecisionKind::BlockedOwner)),
                     paused: DecisionList::new(decisions.now(DecisionKind::PausedClient)),
+                    queues: DecisionList::new(decisions.now(DecisionKind::PausedQueue)),
                 })
             },
             try_now: {
@@ -148,9 +166,18 @@ impl World {
                     ready(if *late.lock().unwrap() { Err("away".to_owned()) } else { Ok(()) }).boxed()
                 })
             },
-            queues: vec![queue.clone(), FakeQueue::new(Queue::Heavy)],
+            queues: vec![queue.clone(), heavy_queue.clone()],
+            heavy_desk: HeavyDesk {
+                rows: heavy_jobs.clone(),
+                queues: OpenQueues::new(&FakeQueues(heavy_queue.clone())),
+                blocked: Arc::new(crate::actors::config_cache::config_table().1),
+                clock: Arc::new(FixedClock),
+                tell: Arc::new(|_| {}),
+            },
+            can_resync: true,
             log: log.clone(),
             stash: stash.clone(),
+            stash_rows: stash.clone(),
             states: states.clone(),
             clock: Arc::new(FixedClock),
             metrics: metrics.clone(),
@@ -213,8 +240,11 @@ impl World {
             states,
             events,
             attempts,
+            audit,
             decisions,
             queue,
+            heavy_queue,
+            heavy_jobs,
             tried,
             block_list_is_late,
             readiness,

@@ -17,6 +17,7 @@ use dispatcher::ports::client_states::ClientStates;
 use dispatcher::ports::clock::SystemClock;
 use dispatcher::ports::decisions::Decisions;
 use dispatcher::ports::event_log::{BatchLimits, EventLog};
+use dispatcher::ports::heavy_jobs::HeavyJobs;
 use dispatcher::ports::job_queue::JobQueues;
 use dispatcher::ports::locks::Locks;
 use dispatcher::ports::operational_events::OperationalEvents;
@@ -34,6 +35,7 @@ pub(crate) struct Stores {
     pub(crate) locks: Arc<dyn Locks>,
     pub(crate) events: Arc<dyn OperationalEvents>,
     pub(crate) attempts: Arc<dyn Attempts>,
+    pub(crate) heavy_jobs: Arc<dyn HeavyJobs>,
     pub(crate) close: BoxFuture<'static, ()>,
 }
 
@@ -78,6 +80,7 @@ impl Backend for EmbeddedBackend {
                 locks: embedded.locks(),
                 events: embedded.operational_events(),
                 attempts: embedded.attempts(),
+                heavy_jobs: embedded.heavy_jobs(),
                 close: Box::pin(async move { embedded.close().await }),
             }
         })

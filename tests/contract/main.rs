@@ -12,6 +12,7 @@ mod decision_copies;
 mod decisions;
 mod event_log;
 mod fixture;
+mod heavy_jobs;
 mod job_queue;
 #[cfg(feature = "cluster")]
 mod kafka;
@@ -155,6 +156,17 @@ mod embedded {
             attempts_are_paged,
             old_attempts_are_forgotten,
         ],
+        heavy_jobs: [
+            an_id_that_is_kept_is_the_same_job,
+            a_job_comes_back_as_it_was_written,
+            an_older_holder_writes_over_nobody,
+            what_has_ended_is_not_written,
+            an_ended_job_goes_on_when_it_is_turned,
+            only_what_has_ended_is_forgotten,
+            jobs_are_listed_newest_first,
+            old_jobs_go_and_the_last_stay,
+            heavy_jobs_outlive_a_restart,
+        ],
     );
 }
 
@@ -264,6 +276,17 @@ mod on_postgres {
             the_newest_of_each_client_are_kept,
             attempts_are_paged,
             old_attempts_are_forgotten,
+        ],
+        heavy_jobs: [
+            an_id_that_is_kept_is_the_same_job,
+            a_job_comes_back_as_it_was_written,
+            an_older_holder_writes_over_nobody,
+            what_has_ended_is_not_written,
+            an_ended_job_goes_on_when_it_is_turned,
+            only_what_has_ended_is_forgotten,
+            jobs_are_listed_newest_first,
+            old_jobs_go_and_the_last_stay,
+            heavy_jobs_outlive_a_restart,
         ],
         log_registry: [
             a_log_is_found_once_it_is_registered,

@@ -102,3 +102,38 @@ diesel::table! {
         answer -> Binary,
     }
 }
+
+diesel::table! {
+    audit_log (id) {
+        id -> BigInt,
+        at_ms -> BigInt,
+        done_by -> Text,
+        role -> Text,
+        action -> Text,
+        subject -> Text,
+        status -> Nullable<Integer>,
+    }
+}
+
+diesel::table! {
+    session_key (id) {
+        id -> Integer,
+        key -> Binary,
+    }
+}
+
+diesel::table! {
+    heavy_jobs (id) {
+        id -> Text,
+        client -> Binary,
+        kind -> Text,
+        parameters -> Text,
+        state -> Text,
+        position -> Text,
+        progress -> Text,
+        reason -> Nullable<Binary>,
+        fence -> BigInt,
+        created_ms -> BigInt,
+        updated_ms -> BigInt,
+    }
+}

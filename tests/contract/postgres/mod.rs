@@ -45,6 +45,7 @@ impl Backend for PostgresBackend {
                 locks: postgres.locks(),
                 events: postgres.operational_events(),
                 attempts: postgres.attempts(),
+                heavy_jobs: postgres.heavy_jobs(),
                 ..embedded
             }
         })
