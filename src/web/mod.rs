@@ -8,7 +8,7 @@
 //! | `POST /v1/clients/{id}/resync`, `…/replay` | sends again what it may see, or what is dead of it: as a job | admin |
 //! | `GET /v1/clients/{id}/heavy-jobs`, `GET`, `DELETE …/heavy-jobs/{job}` | these jobs: how far they are; ends or forgets one | admin |
 //! | `GET /v1/clients/{id}/attempts` | attempts to deliver to a client | admin |
-//! | `POST /v1/actors/{kind}/{id}/restart` | an actor begins anew; `-` for the id of the only one of its kind | admin |
+//! | `POST /v1/actors/{kind}/{id}/restart` | an actor begins anew, on whichever replica it is; `-` for the id of the only one of its kind | admin |
 //! | `GET /v1/operational-events` | what happened that the operator wants to know of | admin |
 //! | `GET /v1/blocked-owners`, `PUT`, `DELETE /v1/blocked-owners/{owner}` | owners whose work is not done | admin |
 //! | `GET /v1/queues`, `/v1/queues/{queue}` and what stands below | queues, jobs and schedules: looked at, and acted on | admin |

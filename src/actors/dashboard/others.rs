@@ -7,9 +7,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::client::Elsewhere;
+use super::overview::Point;
 use super::part::{Base, ClientPart, NoPart, Now, Sums};
 use super::replicas::{ActorReport, ReplicaView};
-use super::snapshot::Point;
 use crate::actors::meters::{Counts, RANGES};
 use crate::domain::config::ClientId;
 use crate::domain::replica::ReplicaName;

@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use super::client::ClientView;
 use super::gather::{DependencyView, LagView};
-use super::snapshot::{POINTS, Point};
+use super::overview::Point;
+use super::snapshot::POINTS;
 use super::window::Latency;
 use crate::actors::meters::{Counts, LastError, RANGES};
 use crate::domain::client_state::Phase;
