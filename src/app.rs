@@ -25,8 +25,8 @@ use tokio_util::sync::CancellationToken;
 use self::actor_tree::{ActorTree, Parts};
 use self::gauges::Gauges;
 use self::records::Recorders;
-pub use self::signals::Signals;
 use self::session_key::session_key;
+pub use self::signals::Signals;
 use self::stores::Stores;
 use self::workers::Workers;
 use crate::actors::config_cache::{Refresh, Reload, ReloadDecisions};
@@ -337,6 +337,8 @@ fn upkeep(
     Upkeep {
         stash: stores.stash.clone(),
         stash_ttl: settings.stash.ttl,
+        audit: stores.audit.clone(),
+        audit_retention: settings.audit.retention,
         reload_configs: Arc::new(move || {
             let config_cache = config_cache.clone();
             Box::pin(async move {

@@ -2,11 +2,12 @@
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse, web};
-use serde_json::json;
 
 use super::Shared;
+use super::actions::Asked;
 use super::path::{FIRST, id};
 use super::problem::Problem;
+use super::schema::OfActor;
 
 /// The id of an actor, `/v1/actors/<kind>/<id>`.
 const ID: usize = FIRST + 1;
@@ -34,7 +35,14 @@ pub enum RestartAnswer {
     Unknown,
 }
 
-/// Has an actor begin anew, with its mailbox. One of a client that was given up is started again.
+/// Has an actor begin anew, with its mailbox
+///
+/// One of a client that was given up is started again.
+#[utoipa::path(post, path = "/v1/actors/{kind}/{id}/restart", params(OfActor), responses(
+    (status = 202, body = Asked),
+    (status = 404, description = "There is no such actor in this process"),
+    (status = 409, description = "The life of this actor is over"),
+))]
 pub(super) async fn restart(
     request: HttpRequest,
     shared: web::Data<Shared>,
@@ -45,7 +53,7 @@ pub(super) async fn restart(
     match (shared.service.restart_actor)(ActorName { kind, id }).await {
         RestartAnswer::Asked => {
             log::info!("an operator restarts an actor kind={shown_kind} id={shown_id}");
-            Ok(HttpResponse::Accepted().json(json!({ "asked": true })))
+            Ok(Asked::answer())
         }
         RestartAnswer::Over => {
             Err(Problem::new(StatusCode::CONFLICT, "the life of this actor is over, restart the process"))

@@ -34,6 +34,7 @@ mod dashboard;
 mod dead_letters;
 mod decisions;
 mod events;
+mod openapi;
 mod operational_events;
 mod path;
 mod problem;
@@ -42,8 +43,10 @@ mod readiness;
 mod redact;
 mod replays;
 mod routes;
+mod schema;
 mod source_letters;
 mod starting;
+mod stash;
 mod status;
 
 #[cfg(test)]

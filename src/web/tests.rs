@@ -4,6 +4,7 @@ mod access;
 mod actions;
 mod actors;
 mod attempts;
+mod audit;
 mod blocked_owners;
 mod clients;
 mod dashboard;
@@ -14,6 +15,7 @@ mod fakes;
 mod operational_events;
 mod queues;
 mod source_letters;
+mod stash;
 mod status;
 
 use std::collections::HashMap;
@@ -29,7 +31,8 @@ use tokio_util::sync::CancellationToken;
 
 use self::fake_queue::FakeQueue;
 use self::fakes::{
-    FakeAttempts, FakeAudit, FakeConfigs, FakeDecisions, FakeEvents, FakeLog, FakeStash, FakeStates, FixedClock,
+    FakeAttempts, FakeAudit, FakeConfigs, FakeDecisions, FakeEvents, FakeLog, FakeStash, FakeStates,
+    FixedClock,
 };
 use super::*;
 use crate::actors::dashboard::Snapshot;

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
 
 mod attempts;
+mod audit;
 mod client_configs;
 mod client_states;
 mod clock;
@@ -31,7 +32,9 @@ mod queue_pauses;
 #[cfg(feature = "cluster")]
 #[path = "../services/mod.rs"]
 mod services;
+mod session_keys;
 mod stash;
+mod stash_rows;
 #[cfg(feature = "cluster")]
 mod state_copies;
 #[cfg(feature = "cluster")]
@@ -153,6 +156,19 @@ mod embedded {
             attempts_are_paged,
             old_attempts_are_forgotten,
         ],
+        audit: [
+            an_action_is_there_before_it_ends,
+            actions_are_filtered_and_paged,
+            old_actions_go_and_numbers_never_come_again,
+            actions_outlive_a_restart,
+        ],
+        session_keys: [the_first_key_stays],
+        stash_rows: [
+            rows_of_all_states_come_in_their_order,
+            rows_are_filtered_and_paged,
+            a_row_is_shown_with_its_body_apart,
+            what_was_given_up_is_purged_and_nothing_else,
+        ],
     );
 }
 
@@ -262,6 +278,19 @@ mod on_postgres {
             the_newest_of_each_client_are_kept,
             attempts_are_paged,
             old_attempts_are_forgotten,
+        ],
+        audit: [
+            an_action_is_there_before_it_ends,
+            actions_are_filtered_and_paged,
+            old_actions_go_and_numbers_never_come_again,
+            actions_outlive_a_restart,
+        ],
+        session_keys: [the_first_key_stays],
+        stash_rows: [
+            rows_of_all_states_come_in_their_order,
+            rows_are_filtered_and_paged,
+            a_row_is_shown_with_its_body_apart,
+            what_was_given_up_is_purged_and_nothing_else,
         ],
         log_registry: [
             a_log_is_found_once_it_is_registered,
