@@ -3,8 +3,10 @@
 mod actor_tree;
 mod dashboard;
 mod gauges;
+mod heavy;
 mod own_runtime;
 mod records;
+mod restarts;
 mod retries;
 mod session_key;
 mod signals;
@@ -25,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 use self::actor_tree::{ActorTree, Parts};
 use self::gauges::Gauges;
 use self::records::Recorders;
+use self::restarts::Restarter;
 use self::session_key::session_key;
 pub use self::signals::Signals;
 use self::stores::Stores;
@@ -36,7 +39,9 @@ use crate::actors::owners::Owners;
 use crate::backends::http::HttpSenders;
 use crate::domain::attempt::Attempt;
 use crate::domain::config::ClientId;
+use crate::domain::replica::ReplicaName;
 use crate::metrics::Metrics;
+use crate::ports::actor_restarts::NobodyActed;
 use crate::ports::clock::{Clock, SystemClock};
 use crate::ports::session_keys::SessionKey;
 use crate::ports::webhook_sender::SendLimits;
@@ -44,6 +49,7 @@ use crate::ports::{BoxFuture, StoreError, StoreResult};
 use crate::runtime::{Arbiters, Kit, RestartPolicy, StopStep};
 use crate::settings::{Role, Roles, Settings, SettingsError};
 use crate::web::{self, Ask, Readiness, Startup, WebState};
+use crate::workers::heavy::HeavyDesk;
 use crate::workers::queues::Queue;
 use crate::workers::upkeep::Upkeep;
 use crate::workers::{Exclusive, OpenQueues};
@@ -92,7 +98,8 @@ impl Service {
         let answers_meanwhile = starting.handle();
         actix_rt::spawn(starting);
         let recorders = Recorders::new(&metrics);
-        let stores = Stores::open(&settings, &clock, &metrics, &startup, &recorders.events).await?;
+        let here = replica_name();
+        let stores = Stores::open(&settings, &clock, &metrics, &startup, &recorders.events, &here).await?;
 
         let restarts = metrics.restarts.clone();
         let count = Arc::new(move |kind| restarts.with_label_values(&[kind]).inc());
@@ -150,6 +157,16 @@ impl Service {
         if settings.roles.has(Role::Retry) {
             retries.start_promoter(&pipeline.pick(0));
         }
+        let heavy = heavy::Parts {
+            settings: &settings,
+            stores: &stores,
+            tree: &tree,
+            queues: &queues,
+            recorders: &recorders,
+            metrics: &metrics,
+            clock: clock.clone(),
+        };
+        let heavy_desk = heavy.desk();
         let workers = Workers::start(workers::Parts {
             settings: &settings,
             queues: &queues,
@@ -157,6 +174,7 @@ impl Service {
             decisions: stores.decisions.clone(),
             guard: tree.table.clone(),
             upkeep: upkeep(&settings, &stores, &tree, &metrics, clock.clone()),
+            heavy: (heavy.worker(), heavy_desk.clone()),
             metrics: &metrics,
             clock: &*clock,
         })?;
@@ -177,15 +195,27 @@ impl Service {
             stores: &stores,
             tree: &tree,
             queues: queues.iter().cloned().collect(),
+            here: here.clone(),
             kit: &kit,
             seat: dashboard_thread.pick(0),
             clock: clock.clone(),
         });
+        let restarter = Restarter::new(here, &kit, tree.fleet.clone(), stores.actor_restarts.clone());
+        actix_rt::spawn(restarter.clone().listen(kit.shutdown().token()));
         let state = WebState {
+            restart_actor: restarter.ask(),
             session_key: session_key(&stores, &startup).await?,
             queues: queues.iter().cloned().collect(),
             before_scrape: gauges.before_scrape(),
-            ..web_state(&settings, &stores, &kit, clock, &metrics, &tree, (readiness.clone(), dashboard))?
+            ..web_state(
+                &settings,
+                &stores,
+                &kit,
+                clock,
+                &metrics,
+                &tree,
+                (readiness.clone(), dashboard, heavy_desk),
+            )?
         };
         answers_meanwhile.stop(false).await;
         let server = web::start(state, listener)?;
@@ -237,7 +267,7 @@ impl Service {
         ];
         self.kit.shutdown().run(steps).await;
         for status in self.kit.registry().list() {
-            if let Some(cell) = self.kit.registry().get(status.kind, &status.id) {
+            if let Some(cell) = self.kit.registry().get(&status.kind, &status.id) {
                 cell.stop();
             }
         }
@@ -272,6 +302,12 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     });
     service.stop().await;
     Ok(())
+}
+
+/// The name of this process: the host's, and something that no other process there has.
+fn replica_name() -> ReplicaName {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").or_else(|_| std::env::var("HOSTNAME"));
+    ReplicaName::on(host.unwrap_or_default().trim(), fastrand::u32(..=0xffff))
 }
 
 fn senders(settings: &Settings) -> anyhow::Result<HttpSenders> {
@@ -357,7 +393,7 @@ fn web_state(
     clock: Arc<dyn Clock>,
     metrics: &Metrics,
     tree: &ActorTree,
-    (readiness, dashboard): (Arc<Readiness>, Dashboard),
+    (readiness, dashboard, heavy_desk): (Arc<Readiness>, Dashboard, HeavyDesk),
 ) -> Result<WebState, SettingsError> {
     let fleet = tree.fleet.clone();
     let (registry, deliveries) = (kit.registry().clone(), kit.registry().clone());
@@ -395,6 +431,8 @@ fn web_state(
             })
         }),
         queues: Vec::new(),
+        heavy_desk,
+        can_resync: stores.resync.is_some(),
         log: stores.log.clone(),
         stash: stores.stash.clone(),
         stash_rows: stores.stash_rows.clone(),
@@ -405,7 +443,7 @@ fn web_state(
         actors: Arc::new(move || {
             registry.list().iter().filter_map(|status| serde_json::to_value(status).ok()).collect()
         }),
-        restart_actor: watch::restarter(kit, fleet.clone()),
+        restart_actor: Arc::new(|_| Box::pin(async { Err(NobodyActed::Unknown) })),
         delivery: Arc::new(move |client| {
             let cell = deliveries.get(DELIVERY_KIND, client.as_str())?;
             Some(Value::clone(&*cell.status().published?))

@@ -1,4 +1,4 @@
-//! Transfers, rows of the stash, decisions and actions as SQL stores keep them, column by column.
+//! Transfers, rows of the stash, decisions, actions and heavy jobs as SQL stores keep them, column by column.
 
 use std::sync::Arc;
 
@@ -6,6 +6,8 @@ use crate::domain::audit::AuditEntry;
 use crate::domain::config::ClientId;
 use crate::domain::dead_row::{DeadRow, GivenUp};
 use crate::domain::decision::{Decision, Subject};
+use crate::domain::heavy_job::HeavyJob;
+use crate::domain::job::JobId;
 use crate::domain::stash::RowState;
 use crate::domain::stash_view::RowView;
 use crate::domain::transfer::{DocumentHash, EventId, NewTransfer, Sequence, SourcePosition, Transfer};
@@ -154,6 +156,39 @@ impl StoredRow {
             last_failed_at_ms: self.failed_at_ms.1,
             reason: self.reason,
             status: self.status.and_then(|status| u16::try_from(status).ok()),
+        })
+    }
+}
+
+/// The columns of a heavy job, as they were read.
+pub(super) struct StoredHeavyJob {
+    pub(super) id: String,
+    pub(super) client: String,
+    pub(super) kind: String,
+    pub(super) parameters: String,
+    pub(super) state: String,
+    pub(super) position: String,
+    pub(super) progress: String,
+    pub(super) reason: Option<String>,
+    /// Created, updated.
+    pub(super) at_ms: (i64, i64),
+}
+
+impl StoredHeavyJob {
+    /// The job. Refused when a column holds what this service never writes.
+    pub(super) fn read(self) -> Result<HeavyJob, StoreError> {
+        let json = |text: &str, what| serde_json::from_str(text).map_err(|_| broken(what));
+        Ok(HeavyJob {
+            id: JobId::parse(&self.id).map_err(|_| broken("id of a heavy job"))?,
+            client: ClientId::new(&self.client),
+            kind: self.kind,
+            parameters: json(&self.parameters, "parameters of a heavy job")?,
+            state: self.state.parse().map_err(|_| broken("state of a heavy job"))?,
+            position: json(&self.position, "position of a heavy job")?,
+            progress: json(&self.progress, "progress of a heavy job")?,
+            reason: self.reason,
+            created_ms: self.at_ms.0,
+            updated_ms: self.at_ms.1,
         })
     }
 }

@@ -10,6 +10,7 @@ mod clients;
 mod dead_letters;
 mod demo;
 pub mod explain;
+mod heavy_jobs;
 mod logging;
 mod operational_events;
 mod output;

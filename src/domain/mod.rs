@@ -15,9 +15,11 @@ pub mod extended_json;
 #[cfg(test)]
 pub(crate) mod fixtures;
 pub mod guard;
+pub mod heavy_job;
 pub mod intake;
 pub mod job;
 pub mod operational_event;
+pub mod replica;
 pub mod retry;
 pub mod routing;
 pub mod stash;

@@ -97,6 +97,7 @@ pub(super) async fn pause(
     let decision = decisions::read(&request, payload, subject, shared.service.clock.now_ms()).await?;
     let by = decision.by().to_owned();
     let has_it = ask(pauses(&shared).pause(&**queue, decision)).await?;
+    decisions::are_in_use(&shared).await;
     log::info!("queue is paused by={by} queue={}", queue.spec().name);
     let code = if has_it { StatusCode::OK } else { StatusCode::ACCEPTED };
     Ok(HttpResponse::build(code).json(QueuePaused { paused: true }))
@@ -110,6 +111,7 @@ pub(super) async fn pause(
 pub(super) async fn resume(request: HttpRequest, shared: web::Data<Shared>) -> Result<HttpResponse, Problem> {
     let queue = queue_of(&request, &shared)?;
     ask(pauses(&shared).resume(&**queue)).await?;
+    decisions::are_in_use(&shared).await;
     log::info!("queue is resumed queue={}", queue.spec().name);
     Ok(HttpResponse::Ok().json(QueuePaused { paused: false }))
 }

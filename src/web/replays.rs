@@ -13,13 +13,12 @@ use super::problem::{Problem, ask};
 use super::schema::{OfClient, OfEvent, PartLimit};
 use super::{Shared, body};
 use crate::domain::config::ClientId;
-use crate::domain::dead_row::{ByAge, DeadRow, DeadRowQuery, GivenUp, Refusal, may_come_back};
-use crate::domain::transfer::{EventId, NewTransfer, TransferKind};
+use crate::domain::dead_row::{ByAge, DeadRowQuery, GivenUp, Refusal, may_come_back};
+use crate::domain::transfer::{NewTransfer, TransferKind};
+use crate::workers::heavy::replay::{ReplayedPage, replay_page};
 
 /// Bytes of a request that names a range.
 const RANGE_BYTES: usize = 4 << 10;
-/// A part whose payloads have this many bytes is full, whatever its limit.
-const PART_BYTES: u64 = 8 << 20;
 
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -97,7 +96,7 @@ struct ReplayedPart {
     /// How many go out again.
     replayed: usize,
     /// How many do not, by reason.
-    refused: BTreeMap<&'static str, u64>,
+    refused: BTreeMap<&'static str, usize>,
     /// The next part goes on behind it, as `after`.
     next: Option<String>,
 }
@@ -132,49 +131,9 @@ pub(super) async fn of_client(
         order: ByAge::OldestFirst,
         limit,
     };
-    let mut rows = ask(shared.service.stash.dead_rows(rows)).await?;
-    let found = rows.len();
-    rows.truncate(fitting(&rows));
-    let is_last = rows.len() == found && found < limit;
-    let next = rows.last().filter(|_| !is_last).map(|last| last.place().to_string());
-    // Of one document in the order of its changes.
-    rows.sort_by_key(|row| row.sequence);
-    let (transfers, refused) = replays(&shared, &client, &rows).await?;
-    let replayed = transfers.len();
-    ask(shared.service.log.append_transfers(transfers)).await?;
-    log::info!("dead letters are replayed count={replayed} client={client}");
+    let service = &shared.service;
+    let page = ask(replay_page(&*service.stash, &*service.log, &client, rows, false)).await?;
+    log::info!("dead letters are replayed count={} client={client}", page.replayed);
+    let ReplayedPage { replayed, refused, next } = page;
     Ok(HttpResponse::Accepted().json(ReplayedPart { replayed, refused, next }))
-}
-
-/// How many of these rows go into one part: one at least.
-fn fitting(rows: &[DeadRow]) -> usize {
-    let mut bytes = 0;
-    let more = rows.iter().take_while(|row| {
-        bytes += row.bytes;
-        bytes <= PART_BYTES
-    });
-    more.count().max(1)
-}
-
-/// The replays of rows, and how many were refused, by reason.
-async fn replays(
-    shared: &Shared,
-    client: &ClientId,
-    rows: &[DeadRow],
-) -> Result<(Vec<NewTransfer>, BTreeMap<&'static str, u64>), Problem> {
-    let stash = &shared.service.stash;
-    let events: Vec<EventId> = rows.iter().map(|row| row.event_id.clone()).collect();
-    let known = ask(stash.check(client, Vec::new(), events.clone())).await?;
-    let (mut transfers, mut refused) = (Vec::new(), BTreeMap::new());
-    for event in events {
-        let payload = match may_come_back(known.stashed.get(&event).copied(), false) {
-            Ok(()) => ask(stash.dead_payload(client, &event)).await?.ok_or(Refusal::Gone),
-            Err(refusal) => Err(refusal),
-        };
-        match payload {
-            Ok(payload) => transfers.push(NewTransfer { kind: TransferKind::Replay, ..payload }),
-            Err(refusal) => *refused.entry(refusal.as_str()).or_default() += 1,
-        }
-    }
-    Ok((transfers, refused))
 }

@@ -10,8 +10,8 @@ use super::dashboard::{assets, session, stream};
 use super::problem;
 use super::queues::jobs;
 use super::{
-    actions, actors, attempts, audit, blocked_owners, clients, dashboard, dead_letters, events, openapi,
-    operational_events, queues, replays, source_letters, stash, status,
+    actions, actors, attempts, audit, blocked_owners, clients, dashboard, dead_letters, events, heavy_jobs,
+    openapi, operational_events, queues, replays, source_letters, stash, status,
 };
 
 /// A path with a method.
@@ -115,6 +115,10 @@ routes! {
         "/clients/{id}/stash/{event}" => get get_row = stash::get;
         "/clients/{id}/purge" => post purge_client = stash::purge;
         "/clients/{id}/attempts" => get list_attempts = attempts::list;
+        "/clients/{id}/resync" => post resync_client = heavy_jobs::resync;
+        "/clients/{id}/replay" => post replay_client = heavy_jobs::replay;
+        "/clients/{id}/heavy-jobs" => get list_heavy_jobs = heavy_jobs::list;
+        "/clients/{id}/heavy-jobs/{job}" => get get_heavy_job = heavy_jobs::get, delete end_heavy_job = heavy_jobs::delete;
         "/clients/{id}/dead-letters/replay" => post replay_dead_letters = replays::of_client;
         "/dead-letters" => get list_dead_letters = dead_letters::list;
         // Before what it would be a client of.

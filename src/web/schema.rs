@@ -10,6 +10,7 @@ use utoipa::{IntoParams, PartialSchema, ToSchema};
 use super::path::ID_BYTES;
 use crate::domain::access::AccessRole;
 use crate::domain::audit::ActionOutcome;
+use crate::domain::heavy_job;
 use crate::domain::job;
 use crate::domain::stash;
 use crate::ports::attempts::LARGEST_ATTEMPT_PAGE;
@@ -138,6 +139,8 @@ words! {
     RowState = stash::RowState::ALL.map(stash::RowState::as_str);
     /// The state of a job.
     JobState = job::JobState::ALL.map(job::JobState::as_str);
+    /// How far a resync or replay is.
+    HeavyState = heavy_job::HeavyState::ALL.map(heavy_job::HeavyState::as_str);
     /// The status of a client.
     ClientStatus = ["ACTIVE", "INACTIVE"];
     /// What a client's delivery does.
@@ -198,6 +201,8 @@ paths! {
     OfQueue = "queue": "The queue's name";
     /// A job of a queue.
     OfJob = "queue": "The queue's name", "id": "The job's id";
+    /// A resync or replay of a client.
+    OfHeavyJob = "id": "The client's id", "job": "The job's id";
     /// A schedule of a queue.
     OfSchedule = "queue": "The queue's name", "id": "The schedule's id";
 }

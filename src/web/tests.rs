@@ -10,8 +10,10 @@ mod clients;
 mod dashboard;
 mod dead_letters;
 mod events;
+mod fake_heavy_jobs;
 mod fake_queue;
 mod fakes;
+mod heavy_jobs;
 mod operational_events;
 mod queues;
 mod source_letters;
@@ -29,7 +31,8 @@ use futures_util::future::ready;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use self::fake_queue::FakeQueue;
+use self::fake_heavy_jobs::FakeHeavyJobs;
+use self::fake_queue::{FakeQueue, FakeQueues};
 use self::fakes::{
     FakeAttempts, FakeAudit, FakeConfigs, FakeDecisions, FakeEvents, FakeLog, FakeStash, FakeStates,
     FixedClock,
@@ -42,12 +45,17 @@ use crate::domain::decision::DecisionKind;
 use crate::domain::guard::DecisionList;
 use crate::ports::event_log::NewRecord;
 use crate::runtime::Registry;
-use crate::workers::QueuePauses;
 use crate::workers::queues::Queue;
+use crate::workers::{OpenQueues, QueuePauses};
 
 /// A record, in the form in which it is taken.
 const RECORD: &str =
     r#"{"topic":"mongo.a.b","key":"{\"id\":\"1\"}","value":"{}","headers":{"h":"v"},"note":"x"}"#;
+
+/// The name of the replica.
+fn here() -> ReplicaName {
+    ReplicaName::parse("pod-1").unwrap()
+}
 
 /// A served API, and the fakes behind it.
 struct World {
@@ -61,12 +69,14 @@ struct World {
     audit: Arc<FakeAudit>,
     decisions: Arc<FakeDecisions>,
     queue: Arc<FakeQueue>,
+    heavy_queue: Arc<FakeQueue>,
+    heavy_jobs: Arc<FakeHeavyJobs>,
     block_list_is_late: Arc<std::sync::Mutex<bool>>,
     readiness: Arc<Readiness>,
     metrics: Metrics,
     refreshed: Arc<std::sync::Mutex<Vec<ClientId>>>,
     tried: Arc<std::sync::Mutex<Vec<ClientId>>>,
-    restarted: Arc<std::sync::Mutex<Vec<ActorName>>>,
+    restarted: Arc<std::sync::Mutex<Vec<RestartWish>>>,
     store_is_up: Arc<AtomicBool>,
     actor_state: Arc<std::sync::Mutex<&'static str>>,
     delivery: Arc<std::sync::Mutex<HashMap<ClientId, Value>>>,
@@ -102,12 +112,14 @@ impl World {
         let attempts = Arc::new(FakeAttempts::default());
         let decisions = Arc::new(FakeDecisions::default());
         let queue = FakeQueue::new(Queue::Dispatcher);
+        let heavy_queue = FakeQueue::new(Queue::Heavy);
+        let heavy_jobs = Arc::new(FakeHeavyJobs::default());
         let block_list_is_late = Arc::<std::sync::Mutex<bool>>::default();
         let readiness = Arc::new(Readiness::default());
         let metrics = Metrics::new();
         let refreshed = Arc::new(std::sync::Mutex::new(Vec::new()));
         let tried = Arc::new(std::sync::Mutex::new(Vec::new()));
-        let restarted = Arc::<std::sync::Mutex<Vec<ActorName>>>::default();
+        let restarted = Arc::<std::sync::Mutex<Vec<RestartWish>>>::default();
         let store_is_up = Arc::new(AtomicBool::new(true));
         let actor_state = Arc::new(std::sync::Mutex::new("running"));
         let delivery = Arc::<std::sync::Mutex<HashMap<ClientId, Value>>>::default();
@@ -116,7 +128,7 @@ impl World {
         readiness.is_started();
         let probe = store_is_up.clone();
         let (registry, stopping) = (Registry::default(), CancellationToken::new());
-        let (snapshots, dashboard) = Dashboard::new(registry.clone(), stopping.clone());
+        let (snapshots, dashboard) = Dashboard::new(here(), registry.clone(), stopping.clone());
         let state = WebState {
             mode: "embedded",
             roles: vec!["ingest", "web"],
@@ -141,6 +153,7 @@ impl World {
                 Arc::new(move || Decided {
                     blocked: DecisionList::new(decisions.now(DecisionKind::BlockedOwner)),
                     paused: DecisionList::new(decisions.now(DecisionKind::PausedClient)),
+                    queues: DecisionList::new(decisions.now(DecisionKind::PausedQueue)),
                 })
             },
             try_now: {
@@ -156,7 +169,15 @@ impl World {
                     ready(if *late.lock().unwrap() { Err("away".to_owned()) } else { Ok(()) }).boxed()
                 })
             },
-            queues: vec![queue.clone(), FakeQueue::new(Queue::Heavy)],
+            queues: vec![queue.clone(), heavy_queue.clone()],
+            heavy_desk: HeavyDesk {
+                rows: heavy_jobs.clone(),
+                queues: OpenQueues::new(&FakeQueues(heavy_queue.clone())),
+                blocked: Arc::new(crate::actors::config_cache::config_table().1),
+                clock: Arc::new(FixedClock),
+                tell: Arc::new(|_| {}),
+            },
+            can_resync: true,
             log: log.clone(),
             stash: stash.clone(),
             stash_rows: stash.clone(),
@@ -176,13 +197,16 @@ impl World {
             },
             restart_actor: {
                 let restarted = restarted.clone();
-                Arc::new(move |name: ActorName| {
-                    let answer = match name.id.as_str() {
-                        "nobody" => RestartAnswer::Unknown,
-                        "over" => RestartAnswer::Over,
-                        _ => RestartAnswer::Asked,
+                Arc::new(move |wish: RestartWish| {
+                    let by = |answer| Ok((wish.replica.clone().unwrap_or_else(here), answer));
+                    let answer = match wish.id.as_str() {
+                        "nobody" => Err(NobodyActed::Unknown),
+                        "far" => Err(NobodyActed::Unreachable("redis is away".to_owned())),
+                        "mute" => Err(NobodyActed::NoAnswer),
+                        "over" => by(RestartAnswer::Over),
+                        _ => by(RestartAnswer::Asked),
                     };
-                    restarted.lock().unwrap().push(name);
+                    restarted.lock().unwrap().push(wish);
                     ready(answer).boxed()
                 })
             },
@@ -222,6 +246,8 @@ impl World {
             audit,
             decisions,
             queue,
+            heavy_queue,
+            heavy_jobs,
             tried,
             block_list_is_late,
             readiness,

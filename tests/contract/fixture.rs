@@ -18,6 +18,7 @@ use dispatcher::ports::client_states::ClientStates;
 use dispatcher::ports::clock::SystemClock;
 use dispatcher::ports::decisions::Decisions;
 use dispatcher::ports::event_log::{BatchLimits, EventLog};
+use dispatcher::ports::heavy_jobs::HeavyJobs;
 use dispatcher::ports::job_queue::JobQueues;
 use dispatcher::ports::locks::Locks;
 use dispatcher::ports::operational_events::OperationalEvents;
@@ -40,6 +41,7 @@ pub(crate) struct Stores {
     pub(crate) audit: Arc<dyn AuditLog>,
     pub(crate) session_keys: Arc<dyn SessionKeys>,
     pub(crate) stash_rows: Arc<dyn StashRows>,
+    pub(crate) heavy_jobs: Arc<dyn HeavyJobs>,
     pub(crate) close: BoxFuture<'static, ()>,
 }
 
@@ -87,6 +89,7 @@ impl Backend for EmbeddedBackend {
                 audit: embedded.audit(),
                 session_keys: embedded.session_keys(),
                 stash_rows: embedded.stash_rows(),
+                heavy_jobs: embedded.heavy_jobs(),
                 close: Box::pin(async move { embedded.close().await }),
             }
         })

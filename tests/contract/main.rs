@@ -13,6 +13,7 @@ mod decision_copies;
 mod decisions;
 mod event_log;
 mod fixture;
+mod heavy_jobs;
 mod job_queue;
 #[cfg(feature = "cluster")]
 mod kafka;
@@ -29,6 +30,8 @@ mod platform_configs;
 mod postgres;
 #[cfg(feature = "cluster")]
 mod queue_pauses;
+#[cfg(feature = "cluster")]
+mod replicas;
 #[cfg(feature = "cluster")]
 #[path = "../services/mod.rs"]
 mod services;
@@ -169,6 +172,17 @@ mod embedded {
             a_row_is_shown_with_its_body_apart,
             what_was_given_up_is_purged_and_nothing_else,
         ],
+        heavy_jobs: [
+            an_id_that_is_kept_is_the_same_job,
+            a_job_comes_back_as_it_was_written,
+            an_older_holder_writes_over_nobody,
+            what_has_ended_is_not_written,
+            an_ended_job_goes_on_when_it_is_turned,
+            only_what_has_ended_is_forgotten,
+            jobs_are_listed_newest_first,
+            old_jobs_go_and_the_last_stay,
+            heavy_jobs_outlive_a_restart,
+        ],
     );
 }
 
@@ -291,6 +305,17 @@ mod on_postgres {
             rows_are_filtered_and_paged,
             a_row_is_shown_with_its_body_apart,
             what_was_given_up_is_purged_and_nothing_else,
+        ],
+        heavy_jobs: [
+            an_id_that_is_kept_is_the_same_job,
+            a_job_comes_back_as_it_was_written,
+            an_older_holder_writes_over_nobody,
+            what_has_ended_is_not_written,
+            an_ended_job_goes_on_when_it_is_turned,
+            only_what_has_ended_is_forgotten,
+            jobs_are_listed_newest_first,
+            old_jobs_go_and_the_last_stay,
+            heavy_jobs_outlive_a_restart,
         ],
         log_registry: [
             a_log_is_found_once_it_is_registered,

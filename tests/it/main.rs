@@ -62,6 +62,8 @@ mod redis_away;
 mod redis_emptied;
 #[cfg(feature = "cluster")]
 mod replicas;
+#[cfg(feature = "cluster")]
+mod resync;
 mod roles;
 mod stop;
 #[cfg(feature = "cluster")]

@@ -27,7 +27,8 @@ async fn world() -> (Service, [Receiver; 2]) {
     let (good, bad) = (Receiver::start(|_| Answer::Status(200)), Receiver::start(|_| Answer::Status(503)));
     let api = service.api().with_token(TOKEN);
     for (client, receiver) in [("acme", &good), ("down", &bad), ("gone", &bad), ("odd /id%", &bad)] {
-        api.put_client(client, json!({ "webhook": receiver.hook("in"), "headers": { "x-key": "hunter2" } })).await;
+        api.put_client(client, json!({ "webhook": receiver.hook("in"), "headers": { "x-key": "hunter2" } }))
+            .await;
     }
     let mut documents: Vec<_> =
         (0..5).map(|number| Document::new(number, &["acme", "down", "gone", "odd /id%"])).collect();
@@ -70,7 +71,15 @@ async fn every_answer_is_in_the_document() {
     // A stream has no end.
     command.args(["--exclude-path", "/v1/stream", "--phases", "coverage,fuzzing", "--max-examples", "8"]);
     command.args(["--generation-deterministic", "--seed", "1", "--generation-database", "none"]);
-    command.args(["--request-timeout", "20", "--no-color", "--warnings", "off", "--suppress-health-check", "all"]);
+    command.args([
+        "--request-timeout",
+        "20",
+        "--no-color",
+        "--warnings",
+        "off",
+        "--suppress-health-check",
+        "all",
+    ]);
     let begin = Instant::now();
     // The receivers live on this thread.
     let outcome = actix_web::web::block(move || command.output()).await.unwrap().unwrap();

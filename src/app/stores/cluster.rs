@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use super::{NotOpen, RoleBoard, Stores, until_there};
+use super::{NotOpen, ResyncStores, RoleBoard, Stores, until_there};
 use crate::actors::operational_events::EventRecorder;
 use crate::app::own_runtime::OwnRuntime;
 use crate::backends::bullmq::{BullMq, BullMqOptions};
 use crate::backends::kafka::{self, KafkaEventLog, TellOperator};
 use crate::backends::mongo::MongoClientConfigs;
 use crate::backends::postgres::{self, Postgres};
-use crate::backends::redis::{DecisionCopies, Kicks, Redis, StateCopies};
+use crate::backends::redis::{DecisionCopies, Kicks, Parts, Redis, Restarts, StateCopies};
+use crate::domain::replica::ReplicaName;
 use crate::metrics::Metrics;
 use crate::ports::clock::Clock;
 use crate::ports::{BoxFuture, StoreError};
@@ -22,6 +23,7 @@ pub(super) async fn open(
     metrics: &Metrics,
     startup: &Startup,
     events: EventRecorder,
+    here: ReplicaName,
 ) -> anyhow::Result<Stores> {
     // Connections live on a runtime of their own: an actor that never yields must not hold up everybody's answers.
     let runtime = OwnRuntime::start("stores", 1)?;
@@ -72,6 +74,11 @@ pub(super) async fn open(
             &settings.queue.prefix,
             clock,
         ))),
+        heavy_jobs: postgres.heavy_jobs(),
+        resync: Some(ResyncStores {
+            documents: mongo.documents(),
+            progress: kafka.source_progress(&settings.source.group),
+        }),
         roles: role_board(redis.clone()),
         operational_events: postgres.operational_events(),
         events_topic: Some(kafka.operational_events()?),
@@ -80,6 +87,8 @@ pub(super) async fn open(
         session_keys: postgres.session_keys(),
         stash_rows: postgres.stash_rows(),
         owner_kicks: Arc::new(Kicks::new(redis.clone())),
+        actor_restarts: Arc::new(Restarts::new(redis.clone(), here)),
+        dashboard_parts: Some(Arc::new(Parts::new(redis.clone()))),
         configs_in: "mongo",
         probes: probes(&kafka, &mongo, &postgres, &redis),
         housekeeping: Arc::new(|_| Box::pin(async { Ok(0) })),

@@ -39,6 +39,8 @@ pub(super) async fn open(settings: &Settings, clock: Arc<dyn Clock>) -> anyhow::
         decisions: embedded.decisions(),
         locks: embedded.locks(),
         queues: embedded.queues(),
+        heavy_jobs: embedded.heavy_jobs(),
+        resync: None,
         roles: RoleBoard::of_one_process(),
         operational_events: embedded.operational_events(),
         events_topic: None,
@@ -47,6 +49,8 @@ pub(super) async fn open(settings: &Settings, clock: Arc<dyn Clock>) -> anyhow::
         session_keys: embedded.session_keys(),
         stash_rows: embedded.stash_rows(),
         owner_kicks: Arc::new(Alone),
+        actor_restarts: Arc::new(Alone),
+        dashboard_parts: None,
         configs_in: NAME,
         probes: vec![StoreProbe {
             name: NAME.to_owned(),

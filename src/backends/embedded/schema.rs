@@ -219,6 +219,22 @@ diesel::table! {
     }
 }
 
+diesel::table! {
+    heavy_jobs (id) {
+        id -> Text,
+        client -> Text,
+        kind -> Text,
+        parameters -> Text,
+        state -> Text,
+        position -> Text,
+        progress -> Text,
+        reason -> Nullable<Text>,
+        fence -> BigInt,
+        created_ms -> BigInt,
+        updated_ms -> BigInt,
+    }
+}
+
 diesel::joinable!(transfers -> transfer_bodies (body_id));
 diesel::allow_tables_to_appear_in_same_query!(transfers, transfer_bodies);
 diesel::allow_tables_to_appear_in_same_query!(stash, partitions);

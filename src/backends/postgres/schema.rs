@@ -121,3 +121,19 @@ diesel::table! {
         key -> Binary,
     }
 }
+
+diesel::table! {
+    heavy_jobs (id) {
+        id -> Text,
+        client -> Binary,
+        kind -> Text,
+        parameters -> Text,
+        state -> Text,
+        position -> Text,
+        progress -> Text,
+        reason -> Nullable<Binary>,
+        fence -> BigInt,
+        created_ms -> BigInt,
+        updated_ms -> BigInt,
+    }
+}

@@ -19,9 +19,9 @@ use super::path::{FIRST, id, query};
 use super::problem::Problem;
 use super::schema::{self, BoardLimit, DashboardClient, Offset};
 use crate::actors::dashboard::{
-    ActorQuery, ClientQuery, ClientSort, ClientView, Overview, Page, PhaseFilter, Point,
+    ActorQuery, ActorReport, ClientQuery, ClientSort, ClientView, Overview, Page, PhaseFilter, Point,
 };
-use crate::runtime::ActorStatus;
+use crate::domain::replica::ReplicaName;
 
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -104,7 +104,7 @@ pub(super) async fn overview(
     let page = ClientQuery { filter, phase, sort, reverse, offset }.find(&snapshot.clients, limit);
     Ok(HttpResponse::Ok().json(Board {
         number: snapshot.number,
-        service: service(&shared),
+        service: service(&shared, &snapshot.overview),
         overview: &snapshot.overview,
         hour: hour.then_some(&snapshot.hour),
         clients: ClientPage { rows: &page.rows, place: Place::of(&page, offset) },
@@ -152,6 +152,8 @@ struct ActorsAsked {
     kind: Option<String>,
     /// Only those in this state of their life.
     state: Option<String>,
+    /// Only those of this replica.
+    replica: Option<String>,
     #[serde(default)]
     #[param(inline, required = false)]
     offset: Offset,
@@ -164,17 +166,18 @@ struct ActorsAsked {
 #[derive(Serialize, ToSchema)]
 struct ActorPage<'a> {
     #[schema(value_type = Vec<Object>)]
-    rows: &'a [ActorStatus],
+    rows: &'a [ActorReport],
     #[serde(flatten)]
     place: Place,
 }
 
-/// The actors of this process, those first that are not well, a page at a time
+/// The actors of all replicas that are seen, those first that are not well, a page at a time
 #[utoipa::path(get, path = "/v1/actors", params(ActorsAsked), responses((status = 200, body = ActorPage<'static>)))]
 pub(super) async fn actors(request: HttpRequest, shared: web::Data<Shared>) -> Result<HttpResponse, Problem> {
-    let ActorsAsked { filter, kind, state, offset: Offset(offset), limit: BoardLimit(limit) } =
+    let ActorsAsked { filter, kind, state, replica, offset: Offset(offset), limit: BoardLimit(limit) } =
         query(&request)?;
-    let page = ActorQuery { filter, kind, state, offset }.find(shared.service.dashboard.actors(), limit);
+    let page =
+        ActorQuery { filter, kind, state, replica, offset }.find(shared.service.dashboard.actors(), limit);
     Ok(HttpResponse::Ok().json(ActorPage { rows: &page.rows, place: Place::of(&page, offset) }))
 }
 
@@ -183,6 +186,9 @@ pub(super) async fn actors(request: HttpRequest, shared: web::Data<Shared>) -> R
 struct ServiceView {
     /// Whose numbers these are.
     scope: &'static str,
+    /// Its name among the replicas.
+    #[schema(value_type = String)]
+    replica: ReplicaName,
     version: &'static str,
     mode: &'static str,
     /// What this process does.
@@ -195,10 +201,11 @@ struct ServiceView {
     streams: usize,
 }
 
-/// What this process is. Its numbers are its own: another replica has others.
-fn service(shared: &Shared) -> ServiceView {
+/// What this process is, and whose the numbers are.
+fn service(shared: &Shared, overview: &Overview) -> ServiceView {
     ServiceView {
-        scope: "this replica",
+        scope: if overview.replicas.len() > 1 { "all replicas" } else { "this replica" },
+        replica: shared.service.dashboard.here().clone(),
         version: env!("CARGO_PKG_VERSION"),
         mode: shared.service.mode,
         roles: shared.service.roles.clone(),

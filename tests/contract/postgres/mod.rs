@@ -48,6 +48,7 @@ impl Backend for PostgresBackend {
                 audit: postgres.audit(),
                 session_keys: postgres.session_keys(),
                 stash_rows: postgres.stash_rows(),
+                heavy_jobs: postgres.heavy_jobs(),
                 ..embedded
             }
         })
