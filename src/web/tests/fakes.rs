@@ -14,7 +14,7 @@ use crate::domain::config::{ClientConfig, ClientId, Status, read_value};
 use crate::domain::dead_row::{ByAge, DeadRow, DeadRowQuery, OwnRow};
 use crate::domain::decision::{Decision, DecisionKind, Subject};
 use crate::domain::operational_event::{NumberedEvent, OperationalEvent};
-use crate::domain::stash::{Backlog, Claim, RowState, StashCheck, StashRow};
+use crate::domain::stash::{Backlog, Claim, RowState, StashCheck, StashPage};
 use crate::domain::transfer::{DocumentHash, EventId, NewTransfer, Sequence, SourcePosition};
 use crate::ports::attempts::Attempts;
 use crate::ports::client_configs::{ClientConfigs, ConfigHint, Put, StoredConfig};
@@ -212,7 +212,7 @@ impl Stash for FakeStash {
         _: (i64, Claim),
         _: usize,
         _: usize,
-    ) -> BoxFuture<'a, StoreResult<Vec<StashRow>>> {
+    ) -> BoxFuture<'a, StoreResult<StashPage>> {
         refuse()
     }
 
