@@ -106,6 +106,7 @@ mod embedded {
             a_backlog_is_counted,
             the_next_attempt_is_the_earliest_that_is_set,
             a_held_document_is_left_out,
+            what_is_free_is_found_behind_very_many_that_are_held,
             rows_outlive_a_restart,
         ],
         dead_rows: [
@@ -251,6 +252,7 @@ mod on_postgres {
             a_backlog_is_counted,
             the_next_attempt_is_the_earliest_that_is_set,
             a_held_document_is_left_out,
+            what_is_free_is_found_behind_very_many_that_are_held,
             rows_outlive_a_restart,
         ],
         dead_rows: [

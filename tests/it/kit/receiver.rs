@@ -85,7 +85,15 @@ impl Receiver {
 
     /// A receiver that answers by a script.
     pub(crate) fn start(script: impl Fn(&Arrival) -> Answer + Send + Sync + 'static) -> Self {
-        let ledger = Ledger::default();
+        Self::with_ledger(Ledger::default(), script)
+    }
+
+    /// The same, with a ledger that stays empty: for more arrivals than fit into memory.
+    pub(crate) fn forgetful(script: impl Fn(&Arrival) -> Answer + Send + Sync + 'static) -> Self {
+        Self::with_ledger(Ledger::forgetful(), script)
+    }
+
+    fn with_ledger(ledger: Ledger, script: impl Fn(&Arrival) -> Answer + Send + Sync + 'static) -> Self {
         let answer_bytes = Arc::new(AtomicU64::new(0));
         let (commands, inbox) = commands::unbounded_channel();
         let (ready, address) = mpsc::channel();
