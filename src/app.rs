@@ -6,7 +6,9 @@ mod gauges;
 mod heavy;
 mod own_runtime;
 mod records;
+mod restarts;
 mod retries;
+mod session_key;
 mod signals;
 mod stores;
 mod watch;
@@ -25,6 +27,8 @@ use tokio_util::sync::CancellationToken;
 use self::actor_tree::{ActorTree, Parts};
 use self::gauges::Gauges;
 use self::records::Recorders;
+use self::restarts::Restarter;
+use self::session_key::session_key;
 pub use self::signals::Signals;
 use self::stores::Stores;
 use self::workers::Workers;
@@ -35,8 +39,11 @@ use crate::actors::owners::Owners;
 use crate::backends::http::HttpSenders;
 use crate::domain::attempt::Attempt;
 use crate::domain::config::ClientId;
+use crate::domain::replica::ReplicaName;
 use crate::metrics::Metrics;
+use crate::ports::actor_restarts::NobodyActed;
 use crate::ports::clock::{Clock, SystemClock};
+use crate::ports::session_keys::SessionKey;
 use crate::ports::webhook_sender::SendLimits;
 use crate::ports::{BoxFuture, StoreError, StoreResult};
 use crate::runtime::{Arbiters, Kit, RestartPolicy, StopStep};
@@ -91,7 +98,8 @@ impl Service {
         let answers_meanwhile = starting.handle();
         actix_rt::spawn(starting);
         let recorders = Recorders::new(&metrics);
-        let stores = Stores::open(&settings, &clock, &metrics, &startup, &recorders.events).await?;
+        let here = replica_name();
+        let stores = Stores::open(&settings, &clock, &metrics, &startup, &recorders.events, &here).await?;
 
         let restarts = metrics.restarts.clone();
         let count = Arc::new(move |kind| restarts.with_label_values(&[kind]).inc());
@@ -187,11 +195,16 @@ impl Service {
             stores: &stores,
             tree: &tree,
             queues: queues.iter().cloned().collect(),
+            here: here.clone(),
             kit: &kit,
             seat: dashboard_thread.pick(0),
             clock: clock.clone(),
         });
+        let restarter = Restarter::new(here, &kit, tree.fleet.clone(), stores.actor_restarts.clone());
+        actix_rt::spawn(restarter.clone().listen(kit.shutdown().token()));
         let state = WebState {
+            restart_actor: restarter.ask(),
+            session_key: session_key(&stores, &startup).await?,
             queues: queues.iter().cloned().collect(),
             before_scrape: gauges.before_scrape(),
             ..web_state(
@@ -202,7 +215,7 @@ impl Service {
                 &metrics,
                 &tree,
                 (readiness.clone(), dashboard, heavy_desk),
-            )
+            )?
         };
         answers_meanwhile.stop(false).await;
         let server = web::start(state, listener)?;
@@ -254,7 +267,7 @@ impl Service {
         ];
         self.kit.shutdown().run(steps).await;
         for status in self.kit.registry().list() {
-            if let Some(cell) = self.kit.registry().get(status.kind, &status.id) {
+            if let Some(cell) = self.kit.registry().get(&status.kind, &status.id) {
                 cell.stop();
             }
         }
@@ -289,6 +302,12 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     });
     service.stop().await;
     Ok(())
+}
+
+/// The name of this process: the host's, and something that no other process there has.
+fn replica_name() -> ReplicaName {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").or_else(|_| std::env::var("HOSTNAME"));
+    ReplicaName::on(host.unwrap_or_default().trim(), fastrand::u32(..=0xffff))
 }
 
 fn senders(settings: &Settings) -> anyhow::Result<HttpSenders> {
@@ -373,19 +392,21 @@ fn web_state(
     metrics: &Metrics,
     tree: &ActorTree,
     (readiness, dashboard, heavy_desk): (Arc<Readiness>, Dashboard, HeavyDesk),
-) -> WebState {
+) -> Result<WebState, SettingsError> {
     let fleet = tree.fleet.clone();
     let (registry, deliveries) = (kit.registry().clone(), kit.registry().clone());
     let (config_cache, decided_cache) = (tree.config_cache.clone(), tree.config_cache.clone());
     let table = tree.table.clone();
     let owners = Owners::new(tree.fleet.clone(), stores.owner_kicks.clone());
-    WebState {
+    Ok(WebState {
         mode: settings.mode.as_str(),
         roles: settings.roles.list().into_iter().map(Role::as_str).collect(),
         unattended_roles: unattended_roles(settings.roles.clone(), stores.roles.held.clone()),
         serves_api: settings.roles.has(Role::Web),
         source_names: actor_tree::source_names(settings),
-        admin_token: settings.api.admin_token.clone(),
+        access: settings.api.access()?,
+        session_key: SessionKey::default(),
+        audit: stores.audit.clone(),
         configs: stores.configs.clone(),
         refresh_config: Arc::new(move |client| {
             let config_cache = config_cache.clone();
@@ -412,6 +433,7 @@ fn web_state(
         can_resync: stores.resync.is_some(),
         log: stores.log.clone(),
         stash: stores.stash.clone(),
+        stash_rows: stores.stash_rows.clone(),
         states: stores.states.clone(),
         clock,
         metrics: metrics.clone(),
@@ -419,7 +441,7 @@ fn web_state(
         actors: Arc::new(move || {
             registry.list().iter().filter_map(|status| serde_json::to_value(status).ok()).collect()
         }),
-        restart_actor: watch::restarter(kit, fleet.clone()),
+        restart_actor: Arc::new(|_| Box::pin(async { Err(NobodyActed::Unknown) })),
         delivery: Arc::new(move |client| {
             let cell = deliveries.get(DELIVERY_KIND, client.as_str())?;
             Some(Value::clone(&*cell.status().published?))
@@ -430,7 +452,7 @@ fn web_state(
         dashboard,
         stores: stores.probes.clone(),
         readiness,
-    }
+    })
 }
 
 /// The last ordinary deliveries of a client that is served here.

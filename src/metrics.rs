@@ -84,6 +84,8 @@ pub struct Metrics {
     /// Copies and notices for Redis that were dropped, because it was away or refused them, by `copy`: config, config_id,
     /// state, notice.
     pub copies_dropped: IntCounterVec,
+    /// Actions, and ends of actions, that are not in the audit log because the store was away.
+    pub audit_missed: IntCounter,
 }
 
 impl Metrics {
@@ -226,6 +228,7 @@ impl Metrics {
                 "Copies for Redis that were dropped because it was away",
                 &["copy"],
             ),
+            audit_missed: counter("audit_missed_total", "Actions that could not be written to the audit log"),
             registry,
         }
     }

@@ -9,11 +9,15 @@ use std::sync::Arc;
 
 pub(super) use self::waiting::{NotOpen, until_there};
 use crate::actors::operational_events::EventRecorder;
+use crate::domain::replica::ReplicaName;
 use crate::metrics::Metrics;
+use crate::ports::actor_restarts::ActorRestarts;
 use crate::ports::attempts::Attempts;
+use crate::ports::audit::AuditLog;
 use crate::ports::client_configs::ClientConfigs;
 use crate::ports::client_states::ClientStates;
 use crate::ports::clock::Clock;
+use crate::ports::dashboard_parts::DashboardParts;
 use crate::ports::decisions::Decisions;
 use crate::ports::documents::Documents;
 use crate::ports::event_log::EventLog;
@@ -22,8 +26,10 @@ use crate::ports::job_queue::JobQueues;
 use crate::ports::locks::Locks;
 use crate::ports::operational_events::{EventTopic, OperationalEvents};
 use crate::ports::owner_kicks::OwnerKicks;
+use crate::ports::session_keys::SessionKeys;
 use crate::ports::source_progress::SourceProgress;
 use crate::ports::stash::Stash;
+use crate::ports::stash_rows::StashRows;
 use crate::ports::{BoxFuture, StoreResult};
 use crate::settings::{Mode, Role, Settings};
 use crate::web::{Ask, Startup, StoreProbe};
@@ -51,6 +57,7 @@ pub(super) struct Alone;
 
 impl OwnerKicks for Alone {}
 
+impl ActorRestarts for Alone {}
 /// What a resync reads.
 #[cfg_attr(not(feature = "cluster"), expect(dead_code, reason = "without the cluster nobody makes one"))]
 pub(super) struct ResyncStores {
@@ -76,8 +83,15 @@ pub(super) struct Stores {
     /// Where operational events are copied to for others.
     pub(super) events_topic: Option<Arc<dyn EventTopic>>,
     pub(super) attempts: Arc<dyn Attempts>,
+    pub(super) audit: Arc<dyn AuditLog>,
+    pub(super) session_keys: Arc<dyn SessionKeys>,
+    pub(super) stash_rows: Arc<dyn StashRows>,
     /// The way to the owners of clients on other replicas.
     pub(super) owner_kicks: Arc<dyn OwnerKicks>,
+    /// The way to the actors on other replicas.
+    pub(super) actor_restarts: Arc<dyn ActorRestarts>,
+    /// Where the replicas tell each other what they show; `None`: there are no others.
+    pub(super) dashboard_parts: Option<Arc<dyn DashboardParts>>,
     /// The name on `/status` of the store that has the configs.
     pub(super) configs_in: &'static str,
     /// Each of them, for `/status`.
@@ -100,11 +114,14 @@ impl Stores {
         metrics: &Metrics,
         startup: &Startup,
         events: &EventRecorder,
+        here: &ReplicaName,
     ) -> anyhow::Result<Self> {
         match settings.mode {
             Mode::Embedded => embedded::open(settings, clock.clone()).await,
             #[cfg(feature = "cluster")]
-            Mode::Cluster => cluster::open(settings, clock.clone(), metrics, startup, events.clone()).await,
+            Mode::Cluster => {
+                cluster::open(settings, clock.clone(), metrics, startup, events.clone(), here.clone()).await
+            }
             #[cfg(not(feature = "cluster"))]
             Mode::Cluster => {
                 anyhow::bail!("this build has no cluster mode: build it with the feature `cluster`")

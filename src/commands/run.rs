@@ -33,9 +33,9 @@ pub(super) async fn run(options: RunOptions) -> anyhow::Result<()> {
         Ok(limit) => log::debug!("open files limit={limit}"),
         Err(err) => log::warn!("the limit of open files stays as it is err={err}"),
     }
-    if settings.api.admin_token.is_none() && !settings.api.host.is_loopback() {
+    if !settings.api.needs_token() && !settings.api.host.is_loopback() {
         log::warn!(
-            "no admin token is set: the api answers this machine only though it listens on {}",
+            "no token is set: the api answers this machine only though it listens on {}",
             settings.api.address()
         );
     }

@@ -18,6 +18,9 @@ pub enum RowState {
 }
 
 impl RowState {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Pending, Self::Dead, Self::Superseded];
+
     /// The word in the store.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -32,8 +35,7 @@ impl std::str::FromStr for RowState {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let all = [Self::Pending, Self::Dead, Self::Superseded];
-        all.into_iter().find(|state| state.as_str() == text).ok_or_else(|| format!("{text:?} is no state"))
+        Self::ALL.into_iter().find(|state| state.as_str() == text).ok_or_else(|| format!("{text:?} is no state"))
     }
 }
 

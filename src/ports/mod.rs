@@ -1,11 +1,14 @@
 //! What the service needs from the outside, as traits. Each has one contract suite (`tests/contract`) that
 //! every backend passes.
 
+pub mod actor_restarts;
 pub mod attempts;
+pub mod audit;
 pub mod blocked_owners;
 pub mod client_configs;
 pub mod client_states;
 pub mod clock;
+pub mod dashboard_parts;
 pub mod decisions;
 pub mod documents;
 pub mod event_log;
@@ -16,9 +19,11 @@ pub mod locks;
 pub mod log_registry;
 pub mod operational_events;
 pub mod owner_kicks;
+pub mod session_keys;
 pub mod paused_queues;
 pub mod source_progress;
 pub mod stash;
+pub mod stash_rows;
 pub mod webhook_sender;
 
 pub use futures_util::future::{BoxFuture, LocalBoxFuture};

@@ -15,6 +15,7 @@ impl Settings {
     pub(super) fn check(&self) -> Result<(), SettingsError> {
         name("source.prefix", &self.source.prefix)?;
         name("source.group", &self.source.group)?;
+        self.api.access()?;
         require(!self.data_dir.as_os_str().is_empty(), "data_dir", "must not be empty")?;
 
         require((1..=1024).contains(&self.transfer.partitions), "transfer.partitions", "must be 1 to 1024")?;
@@ -80,6 +81,7 @@ impl Settings {
         within("operator.events_retention", operator.events_retention, MINUTE, 3650 * DAY)?;
         require(self.attempts.kept <= 10_000, "attempts.kept", "must be 0 to 10000")?;
         within("attempts.retention", self.attempts.retention, MINUTE, 3650 * DAY)?;
+        within("audit.retention", self.audit.retention, MINUTE, 3650 * DAY)?;
 
         within("stop.in_flight", self.stop.in_flight, Duration::ZERO, 10 * MINUTE)?;
         readable("tls.ca_file", self.tls.ca_file.as_deref())?;

@@ -10,7 +10,7 @@ use config::{Config, ConfigBuilder, ConfigError, File, FileFormat, Map, Source, 
 
 use super::environment::{CLUSTER_VARIABLES, Environment, VARIABLES, get};
 use super::kafka_options;
-use super::{Mode, Settings, SettingsError};
+use super::{Mode, Settings, SettingsError, tokens};
 
 /// The defaults, compiled in.
 const DEFAULTS: &str = include_str!("../../config/default.toml");
@@ -68,7 +68,7 @@ impl Settings {
     /// The first mistake found.
     pub fn load(sources: &Sources) -> Result<Self, SettingsError> {
         let mut defaults = table(DEFAULTS).map_err(|problem| SettingsError::new("default.toml", problem))?;
-        let mut options = BTreeMap::new();
+        let (mut options, mut named_tokens) = (BTreeMap::new(), Vec::new());
         kafka_options::take_from(&mut defaults, &mut options)?;
         let mut origins = Map::new();
         let mut builder = Config::builder().add_source(Layer(defaults.clone()));
@@ -77,6 +77,8 @@ impl Settings {
             let shown = path.display().to_string();
             let mut given = table(&text).map_err(|problem| SettingsError::new(&shown, problem))?;
             kafka_options::take_from(&mut given, &mut options).map_err(|err| err.set_in(&shown))?;
+            tokens::take_from(&mut given, &mut named_tokens).map_err(|err| err.set_in(&shown))?;
+            origins.insert(tokens::KEY.to_owned(), shown.clone());
             compare(&given, &defaults, "", &mut |key| {
                 origins.insert(key, shown.clone());
             })
@@ -98,6 +100,7 @@ impl Settings {
         resolve(&mut config, &sources.environment).map_err(located)?;
         let mut settings: Self = config.try_deserialize().map_err(|err| located(mistake(err)))?;
         settings.kafka.options = options;
+        settings.api.tokens = named_tokens;
         settings.check().map_err(located)?;
         Ok(settings)
     }

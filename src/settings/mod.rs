@@ -9,6 +9,7 @@ mod load;
 mod roles;
 #[cfg(feature = "cluster")]
 mod stores;
+mod tokens;
 mod values;
 
 #[cfg(test)]
@@ -31,6 +32,7 @@ pub use load::Sources;
 pub use roles::{Role, Roles};
 
 use crate::backends::http::EgressRule;
+use crate::domain::access::AccessToken;
 use crate::domain::config::{Secret, SigningKey};
 use crate::domain::guard::WhenBlocked;
 
@@ -78,6 +80,8 @@ pub struct Settings {
     pub operator: Operator,
     /// What is remembered of attempts to deliver.
     pub attempts: Attempts,
+    /// What is remembered of operators' actions.
+    pub audit: Audit,
     /// When a webhook that fails is tried again.
     pub canary: Canary,
     /// Where webhooks may point to.
@@ -121,6 +125,9 @@ pub struct Api {
     /// What admin requests must carry; without one only this machine is answered.
     #[serde(deserialize_with = "values::optional_secret")]
     pub admin_token: Option<Secret>,
+    /// Others who may use it, each by a token of his own.
+    #[serde(skip)]
+    pub tokens: Vec<AccessToken>,
 }
 
 impl Api {
@@ -309,6 +316,15 @@ impl Operator {
 pub struct Attempts {
     /// The newest of each client.
     pub kept: u32,
+    /// How long.
+    #[serde(deserialize_with = "values::duration")]
+    pub retention: Duration,
+}
+
+/// What is remembered of operators' actions.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Audit {
     /// How long.
     #[serde(deserialize_with = "values::duration")]
     pub retention: Duration,

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::path::{SECOND, client_of, id};
 use super::problem::{Problem, ask};
-use super::{Shared, body, only};
+use super::{Shared, body};
 use crate::domain::config::{ClientId, Status};
 use crate::domain::heavy_job::{HeavyJob, HeavyState};
 use crate::domain::job::JobId;
@@ -24,18 +24,6 @@ const MOST_COLLECTIONS: usize = 100;
 /// Bytes of the name of one, by MongoDB's own limit.
 const NAME_BYTES: usize = 255;
 
-/// The paths.
-pub(super) fn routes(api: &mut web::ServiceConfig) {
-    let post = |path: &str, route| only(web::resource(path).route(route), "POST");
-    api.service(post("/clients/{id}/resync", web::post().to(resync)))
-        .service(post("/clients/{id}/replay", web::post().to(replay)))
-        .service(only(web::resource("/clients/{id}/heavy-jobs").get(list), "GET"))
-        .service(only(
-            web::resource("/clients/{id}/heavy-jobs/{job}").get(get).delete(delete),
-            "GET, DELETE",
-        ));
-}
-
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
 struct ResyncRequest {
@@ -44,7 +32,7 @@ struct ResyncRequest {
 }
 
 /// Sends a client again what it may see, as MongoDB has it now.
-async fn resync(
+pub(super) async fn resync(
     request: HttpRequest,
     payload: web::Payload,
     shared: web::Data<Shared>,
@@ -75,7 +63,7 @@ struct ReplayRequest {
 }
 
 /// Sends again what is dead of a client.
-async fn replay(
+pub(super) async fn replay(
     request: HttpRequest,
     payload: web::Payload,
     shared: web::Data<Shared>,
@@ -118,14 +106,14 @@ async fn can_be_sent_to(shared: &Shared, client: &ClientId) -> Result<(), Proble
 }
 
 /// A client's jobs, the newest first: those that are open, and for a day those that have ended.
-async fn list(request: HttpRequest, shared: web::Data<Shared>) -> Result<HttpResponse, Problem> {
+pub(super) async fn list(request: HttpRequest, shared: web::Data<Shared>) -> Result<HttpResponse, Problem> {
     let client = client_of(&request)?;
     let jobs = ask(shared.service.heavy_desk.rows.list(Some(client))).await?;
     let shown: Vec<Value> = jobs.iter().map(view).collect();
     Ok(HttpResponse::Ok().json(json!({ "heavy_jobs": shown })))
 }
 
-async fn get(request: HttpRequest, shared: web::Data<Shared>) -> Result<HttpResponse, Problem> {
+pub(super) async fn get(request: HttpRequest, shared: web::Data<Shared>) -> Result<HttpResponse, Problem> {
     let (client, id) = (client_of(&request)?, job_of(&request)?);
     let job = ask(shared.service.heavy_desk.rows.get(&id)).await?;
     let job = job.filter(|job| job.client == client).ok_or_else(unknown)?;
@@ -133,7 +121,7 @@ async fn get(request: HttpRequest, shared: web::Data<Shared>) -> Result<HttpResp
 }
 
 /// Ends a job that is open; what has ended is forgotten, so that the same can be asked for again.
-async fn delete(request: HttpRequest, shared: web::Data<Shared>) -> Result<HttpResponse, Problem> {
+pub(super) async fn delete(request: HttpRequest, shared: web::Data<Shared>) -> Result<HttpResponse, Problem> {
     let (client, id) = (client_of(&request)?, job_of(&request)?);
     let desk = &shared.service.heavy_desk;
     if ask(desk.forget(&client, &id)).await? {

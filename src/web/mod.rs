@@ -24,10 +24,11 @@
 //!
 //! Errors are problem documents (RFC 9457).
 
+mod access;
 mod actions;
 mod actors;
-mod admin;
 mod attempts;
+mod audit;
 mod blocked_owners;
 mod body;
 mod clients;
@@ -43,6 +44,7 @@ mod queues;
 mod readiness;
 mod redact;
 mod replays;
+mod routes;
 mod source_letters;
 mod starting;
 mod status;
@@ -57,20 +59,23 @@ use std::time::{Duration, Instant};
 
 use actix_web::dev::Server;
 use actix_web::middleware::{DefaultHeaders, from_fn};
-use actix_web::{App, HttpServer, Resource, Route, web};
+use actix_web::{App, HttpServer, Route, web};
 use actix_web_prom::PrometheusMetricsBuilder;
 use tokio::sync::{Mutex, Semaphore};
 
 use self::dashboard::stream::Streams;
-use self::dashboard::{assets, session, stream};
 use crate::actors::dashboard::Dashboard;
+use crate::domain::access::AccessTokens;
 use crate::domain::attempt::Attempt;
 use crate::domain::change_event::SourceNames;
-use crate::domain::config::{ClientId, Secret};
+use crate::domain::config::ClientId;
 use crate::domain::guard::Decided;
+use crate::domain::replica::ReplicaName;
 use crate::metrics::Metrics;
 use crate::ports::BoxFuture;
+use crate::ports::actor_restarts::{NobodyActed, RestartAnswer, RestartWish};
 use crate::ports::attempts::Attempts;
+use crate::ports::audit::AuditLog;
 use crate::ports::client_configs::ClientConfigs;
 use crate::ports::client_states::ClientStates;
 use crate::ports::clock::Clock;
@@ -78,9 +83,10 @@ use crate::ports::decisions::Decisions;
 use crate::ports::event_log::EventLog;
 use crate::ports::job_queue::JobQueue;
 use crate::ports::operational_events::OperationalEvents;
+use crate::ports::session_keys::SessionKey;
 use crate::ports::stash::Stash;
+use crate::ports::stash_rows::StashRows;
 use crate::workers::heavy::HeavyDesk;
-pub use actors::{ActorName, RestartAnswer};
 pub use readiness::Readiness;
 pub use starting::{Startup, starting};
 
@@ -116,8 +122,12 @@ pub struct WebState {
     pub serves_api: bool,
     /// How source records are named: bare values become records of `<prefix>.<db>.<collection>`.
     pub source_names: SourceNames,
-    /// What admin requests carry; without one, only this machine is answered.
-    pub admin_token: Option<Secret>,
+    /// The tokens, one of which every request of the API carries; while there is none, only this machine is answered.
+    pub access: AccessTokens,
+    /// Seals the sessions of browsers.
+    pub session_key: SessionKey,
+    /// What operators did.
+    pub audit: Arc<dyn AuditLog>,
     /// The client configs.
     pub configs: Arc<dyn ClientConfigs>,
     /// Ready when everything that delivers uses the client's new config.
@@ -140,6 +150,8 @@ pub struct WebState {
     pub log: Arc<dyn EventLog>,
     /// What waits.
     pub stash: Arc<dyn Stash>,
+    /// The same, as operators see it.
+    pub stash_rows: Arc<dyn StashRows>,
     /// The states of the clients.
     pub states: Arc<dyn ClientStates>,
     /// The time of day.
@@ -150,8 +162,8 @@ pub struct WebState {
     pub before_scrape: Ask<(), ()>,
     /// The status of every actor, as its cell tells it. One whose `state` is `failed` turns `/status` to 503.
     pub actors: Arc<dyn Fn() -> Vec<serde_json::Value> + Send + Sync>,
-    /// Has an actor of this process begin anew.
-    pub restart_actor: Ask<ActorName, RestartAnswer>,
+    /// Has an actor begin anew, on whichever replica it is; answered with that replica.
+    pub restart_actor: Ask<RestartWish, Result<(ReplicaName, RestartAnswer), NobodyActed>>,
     /// What a client's delivery actor last said of itself, while it has one: fresher than the stored state.
     pub delivery: LookUp<ClientId, serde_json::Value>,
     /// What happened that the operator wants to know of.
@@ -210,9 +222,9 @@ pub fn start(state: WebState, listener: TcpListener) -> io::Result<Server> {
             .add(("x-content-type-options", "nosniff"));
         App::new()
             .app_data(shared.clone())
-            .configure(always)
+            .configure(routes::always)
             .configure(if serves_api { api } else { no_api })
-            .default_service(web::to(async || problem::not_found("there is nothing at this path")))
+            .default_service(nothing(NOTHING_HERE))
             .wrap(headers)
             .wrap(requests.clone())
     })
@@ -226,100 +238,19 @@ pub fn start(state: WebState, listener: TcpListener) -> io::Result<Server> {
     Ok(server.run())
 }
 
-fn always(app: &mut web::ServiceConfig) {
-    app.service(only(web::resource("/status").get(status::status), "GET"))
-        .service(only(web::resource("/livez").get(status::livez), "GET"))
-        .service(only(web::resource("/readyz").get(status::readyz), "GET"))
-        .service(only(web::resource("/metrics").get(status::metrics), "GET"));
-}
-
 fn no_api(app: &mut web::ServiceConfig) {
-    let answer = || web::to(async || problem::not_found("this process has not the role `web`"));
-    app.service(web::scope("/v1").default_service(answer()));
+    app.service(web::scope("/v1").default_service(nothing("this process has not the role `web`")));
 }
 
 fn api(app: &mut web::ServiceConfig) {
-    let api = web::scope("/v1")
-        .wrap(from_fn(admin::guard))
-        .service(only(web::resource("/events").post(events::post), "POST"))
-        .service(only(web::resource("/clients").get(clients::list), "GET"))
-        .service(only(
-            web::resource("/clients/{id}").get(clients::get).put(clients::put).delete(clients::delete),
-            "GET, PUT, DELETE",
-        ))
-        .service(only(web::resource("/clients/{id}/pause").post(actions::pause), "POST"))
-        .service(only(web::resource("/clients/{id}/resume").post(actions::resume), "POST"))
-        .service(only(web::resource("/clients/{id}/retry").post(actions::retry), "POST"))
-        .service(only(web::resource("/clients/{id}/attempts").get(attempts::list), "GET"))
-        .service(only(web::resource("/operational-events").get(operational_events::list), "GET"))
-        .service(only(web::resource("/dashboard").get(dashboard::overview), "GET"))
-        .service(only(web::resource("/dashboard/{client}").get(dashboard::client), "GET"))
-        .service(only(web::resource("/actors").get(dashboard::actors), "GET"))
-        .service(only(web::resource("/stream").get(stream::watch), "GET"))
-        .service(only(web::resource("/blocked-owners").get(blocked_owners::list), "GET"))
-        .service(only(
-            web::resource("/blocked-owners/{owner}").put(blocked_owners::put).delete(blocked_owners::delete),
-            "PUT, DELETE",
-        ))
-        .configure(dead_letter_routes)
-        .service(only(web::resource("/actors/{kind}/{id}/restart").post(actors::restart), "POST"))
-        .configure(queue_routes)
-        .configure(heavy_jobs::routes)
-        .default_service(web::to(async || problem::not_found("there is nothing at this path")));
-    app.service(api).configure(page);
+    let api = web::scope("/v1").wrap(from_fn(access::guard)).configure(routes::api);
+    app.service(api.default_service(nothing(NOTHING_HERE)))
+        .service(web::scope("/dashboard").wrap(from_fn(access::guard_page)).configure(routes::page));
 }
 
-fn page(app: &mut web::ServiceConfig) {
-    let session = web::resource("/session").get(session::get).put(session::put).delete(session::delete);
-    let page = web::scope("/dashboard")
-        .wrap(from_fn(admin::guard_page))
-        .service(only(web::resource("").get(assets::index), "GET"))
-        .service(only(session, "GET, PUT, DELETE"))
-        .service(only(web::resource("/{file}").get(assets::file), "GET"));
-    app.service(page).service(only(web::resource("/bullmq").get(assets::bullmq), "GET"));
-}
+/// What is said of a path that leads nowhere.
+const NOTHING_HERE: &str = "there is nothing at this path";
 
-fn dead_letter_routes(api: &mut web::ServiceConfig) {
-    let post = |path: &str, route: Route| only(web::resource(path).route(route), "POST");
-    api.service(only(web::resource("/dead-letters").get(dead_letters::list), "GET"))
-        .service(only(web::resource("/dead-letters/source").get(source_letters::list), "GET"))
-        .service(post("/dead-letters/source/{id}/redrive", web::post().to(source_letters::redrive)))
-        .service(only(
-            web::resource("/dead-letters/{client}/{event}")
-                .get(dead_letters::get)
-                .delete(dead_letters::delete),
-            "GET, DELETE",
-        ))
-        .service(post("/dead-letters/{client}/{event}/replay", web::post().to(replays::one)))
-        .service(post("/clients/{id}/dead-letters/replay", web::post().to(replays::of_client)));
-}
-
-fn queue_routes(api: &mut web::ServiceConfig) {
-    let post = |path: &str, route: Route| only(web::resource(path).route(route), "POST");
-    api.service(only(web::resource("/queues").get(queues::list), "GET"))
-        .service(only(web::resource("/queues/{queue}").get(queues::get), "GET"))
-        .service(only(web::resource("/queues/{queue}/jobs").get(queues::jobs), "GET"))
-        .service(only(
-            web::resource("/queues/{queue}/jobs/{id}").get(queues::job).delete(queues::remove),
-            "GET, DELETE",
-        ))
-        .service(post("/queues/{queue}/jobs/{id}/promote", web::post().to(queues::promote)))
-        .service(post("/queues/{queue}/jobs/{id}/retry", web::post().to(queues::retry)))
-        .service(post("/queues/{queue}/promote-all", web::post().to(queues::promote_all)))
-        .service(post("/queues/{queue}/retry-all", web::post().to(queues::retry_all)))
-        .service(post("/queues/{queue}/clean", web::post().to(queues::clean)))
-        .service(post("/queues/{queue}/pause", web::post().to(queues::pause)))
-        .service(post("/queues/{queue}/resume", web::post().to(queues::resume)))
-        .service(only(web::resource("/queues/{queue}/schedules").get(queues::schedules), "GET"))
-        .service(only(
-            web::resource("/queues/{queue}/schedules/{id}")
-                .get(queues::schedule)
-                .delete(queues::remove_schedule),
-            "GET, DELETE",
-        ));
-}
-
-/// Answers other methods with what is allowed.
-fn only(resource: Resource, methods: &'static str) -> Resource {
-    resource.default_service(web::to(async move || problem::method_not_allowed(methods)))
+fn nothing(why: &'static str) -> Route {
+    web::to(async move || problem::not_found(why))
 }

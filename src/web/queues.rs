@@ -1,6 +1,6 @@
 //! The queues: what is in them, and what an operator does about it. The store decides by the state at that moment.
 
-mod jobs;
+pub(super) mod jobs;
 mod view;
 
 use std::sync::Arc;
@@ -11,7 +11,6 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-pub(super) use self::jobs::{get as job, list as jobs, promote, remove, retry};
 use super::path::{FIRST, SECOND, id};
 use super::problem::{Problem, ask};
 use super::{Shared, body, decisions};

@@ -1,8 +1,8 @@
 //! The API over a real socket, the ports in memory.
 
+mod access;
 mod actions;
 mod actors;
-mod admin;
 mod attempts;
 mod blocked_owners;
 mod clients;
@@ -32,10 +32,12 @@ use tokio_util::sync::CancellationToken;
 use self::fake_heavy_jobs::FakeHeavyJobs;
 use self::fake_queue::{FakeQueue, FakeQueues};
 use self::fakes::{
-    FakeAttempts, FakeConfigs, FakeDecisions, FakeEvents, FakeLog, FakeStash, FakeStates, FixedClock,
+    FakeAttempts, FakeAudit, FakeConfigs, FakeDecisions, FakeEvents, FakeLog, FakeStash, FakeStates, FixedClock,
 };
 use super::*;
 use crate::actors::dashboard::Snapshot;
+use crate::domain::access::AccessToken;
+use crate::domain::config::Secret;
 use crate::domain::decision::DecisionKind;
 use crate::domain::guard::DecisionList;
 use crate::ports::event_log::NewRecord;
@@ -47,6 +49,11 @@ use crate::workers::{OpenQueues, QueuePauses};
 const RECORD: &str =
     r#"{"topic":"mongo.a.b","key":"{\"id\":\"1\"}","value":"{}","headers":{"h":"v"},"note":"x"}"#;
 
+/// The name of the replica.
+fn here() -> ReplicaName {
+    ReplicaName::parse("pod-1").unwrap()
+}
+
 /// A served API, and the fakes behind it.
 struct World {
     address: SocketAddr,
@@ -56,6 +63,7 @@ struct World {
     states: Arc<FakeStates>,
     events: Arc<FakeEvents>,
     attempts: Arc<FakeAttempts>,
+    audit: Arc<FakeAudit>,
     decisions: Arc<FakeDecisions>,
     queue: Arc<FakeQueue>,
     heavy_queue: Arc<FakeQueue>,
@@ -65,7 +73,7 @@ struct World {
     metrics: Metrics,
     refreshed: Arc<std::sync::Mutex<Vec<ClientId>>>,
     tried: Arc<std::sync::Mutex<Vec<ClientId>>>,
-    restarted: Arc<std::sync::Mutex<Vec<ActorName>>>,
+    restarted: Arc<std::sync::Mutex<Vec<RestartWish>>>,
     store_is_up: Arc<AtomicBool>,
     actor_state: Arc<std::sync::Mutex<&'static str>>,
     delivery: Arc<std::sync::Mutex<HashMap<ClientId, Value>>>,
@@ -88,6 +96,11 @@ impl World {
     }
 
     fn with_token(token: Option<&str>) -> Self {
+        Self::with_tokens(token.map(|token| AccessToken::admin(&Secret::new(token))).into_iter().collect())
+    }
+
+    fn with_tokens(tokens: Vec<AccessToken>) -> Self {
+        let audit = Arc::new(FakeAudit::default());
         let log = Arc::new(FakeLog::default());
         let configs = Arc::new(FakeConfigs::default());
         let stash = Arc::new(FakeStash::default());
@@ -103,7 +116,7 @@ impl World {
         let metrics = Metrics::new();
         let refreshed = Arc::new(std::sync::Mutex::new(Vec::new()));
         let tried = Arc::new(std::sync::Mutex::new(Vec::new()));
-        let restarted = Arc::<std::sync::Mutex<Vec<ActorName>>>::default();
+        let restarted = Arc::<std::sync::Mutex<Vec<RestartWish>>>::default();
         let store_is_up = Arc::new(AtomicBool::new(true));
         let actor_state = Arc::new(std::sync::Mutex::new("running"));
         let delivery = Arc::<std::sync::Mutex<HashMap<ClientId, Value>>>::default();
@@ -112,14 +125,16 @@ impl World {
         readiness.is_started();
         let probe = store_is_up.clone();
         let (registry, stopping) = (Registry::default(), CancellationToken::new());
-        let (snapshots, dashboard) = Dashboard::new(registry.clone(), stopping.clone());
+        let (snapshots, dashboard) = Dashboard::new(here(), registry.clone(), stopping.clone());
         let state = WebState {
             mode: "embedded",
             roles: vec!["ingest", "web"],
             unattended_roles: Arc::new(|()| Box::pin(async { Some(vec!["heavy"]) })),
             serves_api: true,
             source_names: SourceNames { prefix: "mongo".into(), signal_collections: Vec::new() },
-            admin_token: token.map(Secret::new),
+            access: AccessTokens::new(tokens).unwrap(),
+            session_key: [7; 32],
+            audit: audit.clone(),
             configs: configs.clone(),
             refresh_config: {
                 let refreshed = refreshed.clone();
@@ -162,6 +177,7 @@ impl World {
             can_resync: true,
             log: log.clone(),
             stash: stash.clone(),
+            stash_rows: stash.clone(),
             states: states.clone(),
             clock: Arc::new(FixedClock),
             metrics: metrics.clone(),
@@ -178,13 +194,16 @@ impl World {
             },
             restart_actor: {
                 let restarted = restarted.clone();
-                Arc::new(move |name: ActorName| {
-                    let answer = match name.id.as_str() {
-                        "nobody" => RestartAnswer::Unknown,
-                        "over" => RestartAnswer::Over,
-                        _ => RestartAnswer::Asked,
+                Arc::new(move |wish: RestartWish| {
+                    let by = |answer| Ok((wish.replica.clone().unwrap_or_else(here), answer));
+                    let answer = match wish.id.as_str() {
+                        "nobody" => Err(NobodyActed::Unknown),
+                        "far" => Err(NobodyActed::Unreachable("redis is away".to_owned())),
+                        "mute" => Err(NobodyActed::NoAnswer),
+                        "over" => by(RestartAnswer::Over),
+                        _ => by(RestartAnswer::Asked),
                     };
-                    restarted.lock().unwrap().push(name);
+                    restarted.lock().unwrap().push(wish);
                     ready(answer).boxed()
                 })
             },
@@ -221,6 +240,7 @@ impl World {
             states,
             events,
             attempts,
+            audit,
             decisions,
             queue,
             heavy_queue,

@@ -5,15 +5,22 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use serde_json::json;
+use sha2::{Digest as _, Sha256};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
+use crate::kit::api::Api;
 use crate::kit::events::Document;
 use crate::kit::receiver::{Answer, Receiver};
 use crate::kit::service::Service;
 
 const TOKEN: &str = "open-sesame";
+/// As in `tests/browser/page.js`.
+const VIEWER: &str = "look-only";
+const LONG: Duration = Duration::from_secs(60);
 
 /// The browser's side: it tells what it wants of the world, a word a line, and waits until it has it.
 struct Browser {
@@ -51,43 +58,110 @@ impl Browser {
     }
 }
 
-#[actix_web::test]
-async fn an_operator_watches_and_acts_in_a_browser() {
-    let mut service = Service::shared()
-        .env("DISPATCHER_ADMIN_TOKEN", TOKEN)
-        .env("DISPATCHER_CANARY_INTERVAL", "1s")
-        .start()
-        .await;
-    let is_up = Arc::new(AtomicBool::new(true));
-    let mood = is_up.clone();
-    let receiver = Receiver::start(move |arrival| match arrival.change.as_ref() {
-        Some(change) if change.id == Document::new(13, &[]).id() => Answer::Text(422, "unlucky".to_owned()),
-        _ if mood.load(Ordering::SeqCst) => Answer::Text(200, String::new()),
-        _ => Answer::Text(503, "<img src=x onerror=alert(1)>".to_owned()),
-    });
-    let admin = service.api().with_token(TOKEN);
-    admin.put_client("acme", json!({ "webhook": receiver.hook("acme") })).await;
-    admin.put_client("<b>bold</b>", json!({ "webhook": receiver.hook("bold") })).await;
-    let mut documents: Vec<_> =
-        (0..4).map(|number| Document::new(number, &["acme", "<b>bold</b>"])).collect();
-    let mut browser = Browser::start(service.api().url());
-    while let Some(wish) = browser.wishes.recv().await {
-        match wish.as_str() {
-            "up" | "down" => is_up.store(wish == "up", Ordering::SeqCst),
-            "changes" => {
-                let changes: Vec<_> = documents.iter_mut().map(Document::change).collect();
-                admin.send(&changes).await;
+/// What the browser wishes for happens here.
+struct World {
+    service: Service,
+    admin: Api,
+    receiver: Receiver,
+    is_up: Arc<AtomicBool>,
+    documents: Vec<Document>,
+    sent: u64,
+}
+
+impl World {
+    async fn start(settings: &Path) -> Self {
+        let service = Service::shared()
+            .env("DISPATCHER_ADMIN_TOKEN", TOKEN)
+            .env("DISPATCHER_CONFIG", &settings.display().to_string())
+            .env("DISPATCHER_CANARY_INTERVAL", "1s")
+            // One request kills its actor twice, so that it is given up; once more it would be harmless.
+            .env("DISPATCHER_FAULT", "panic=frail:3 panic=frail:4 freeze=icy:2 spin8s=dizzy:2")
+            .start()
+            .await;
+        let is_up = Arc::new(AtomicBool::new(true));
+        let mood = is_up.clone();
+        let receiver = Receiver::start(move |arrival| match arrival.client.as_str() {
+            "acme" | "<b>bold</b>" if !mood.load(Ordering::SeqCst) => {
+                Answer::Text(503, "<img src=x onerror=alert(1)>".to_owned())
             }
-            "kill" => service.kill(),
-            "start" => service.start_again().await,
-            "many clients" => {
-                for number in 0..120 {
-                    let id = format!("many-{number:03}");
-                    admin.put_client(&id, json!({ "webhook": receiver.hook(&id) })).await;
+            _ => Answer::Text(200, String::new()),
+        });
+        let admin = service.api().with_token(TOKEN);
+        for client in ["acme", "<b>bold</b>", "frail", "icy", "dizzy"] {
+            admin.put_client(client, json!({ "webhook": receiver.hook(client) })).await;
+        }
+        let documents = (0..4).map(|number| Document::new(number, &["acme", "<b>bold</b>"])).collect();
+        Self { service, admin, receiver, is_up, documents, sent: 0 }
+    }
+
+    async fn change(&mut self, times: usize, clients: &[&str]) {
+        self.sent += 1;
+        let mut document = Document::new(1_000 + self.sent, clients);
+        let changes: Vec<_> = (0..times).map(|_| document.change()).collect();
+        self.admin.send(&changes).await;
+    }
+
+    async fn fulfil(&mut self, wish: &str) {
+        match wish {
+            "up" | "down" => self.is_up.store(wish == "up", Ordering::SeqCst),
+            "changes" => {
+                let changes: Vec<_> = self.documents.iter_mut().map(Document::change).collect();
+                self.admin.send(&changes).await;
+            }
+            "many changes for acme" => self.change(400, &["acme"]).await,
+            "break actors" => {
+                for client in ["frail", "icy", "dizzy"] {
+                    self.change(3, &[client]).await;
                 }
+            }
+            "the replayed one has arrived" => {
+                self.receiver.ledger().wait_for_client("frail", 3, LONG).await;
+            }
+            "kill" => self.service.kill(),
+            "start" => self.service.start_again().await,
+            "hostile clients" => {
+                for client in ["<img src=x onerror=alert(1)>", "safe\u{202e}exe.live", &"x".repeat(3000)] {
+                    self.admin.put_client(client, json!({ "webhook": self.receiver.hook("any") })).await;
+                }
+            }
+            "many clients" => {
+                let config = json!({ "webhook": self.receiver.hook("any") });
+                let numbers = futures_util::stream::iter(0..many_clients());
+                let put = async |number| self.admin.put_client(&many(number), config.clone()).await;
+                numbers.for_each_concurrent(16, put).await;
+            }
+            "changes for many" => {
+                // Others are the busiest each time.
+                let first = usize::try_from(self.sent).unwrap() * 37 % (many_clients() - 60);
+                let clients: Vec<_> = (first..first + 60).map(many).collect();
+                let clients: Vec<_> = clients.iter().map(String::as_str).collect();
+                self.change(4, &clients).await;
             }
             said => println!("browser: {said}"),
         }
+    }
+}
+
+fn many(number: usize) -> String {
+    format!("many-{number:04}")
+}
+
+/// How many clients "very many" are. By hand it may be more than is made in the time of a test.
+fn many_clients() -> usize {
+    std::env::var("DISPATCHER_BROWSER_CLIENTS").map_or(500, |text| text.parse().unwrap())
+}
+
+#[actix_web::test]
+async fn an_operator_watches_and_acts_in_a_browser() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = folder.path().join("dispatcher.toml");
+    let hash = data_encoding::HEXLOWER.encode(&Sha256::digest(VIEWER));
+    let token = format!("[[api.tokens]]\nname = \"wall\"\nrole = \"viewer\"\nsha256 = \"{hash}\"\n");
+    std::fs::write(&settings, token).unwrap();
+    let mut world = World::start(&settings).await;
+    let mut browser = Browser::start(world.service.api().url());
+    while let Some(wish) = browser.wishes.recv().await {
+        world.fulfil(&wish).await;
         browser.fulfilled();
     }
     let ended = browser.child.wait().unwrap();

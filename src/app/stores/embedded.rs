@@ -45,7 +45,12 @@ pub(super) async fn open(settings: &Settings, clock: Arc<dyn Clock>) -> anyhow::
         operational_events: embedded.operational_events(),
         events_topic: None,
         attempts: embedded.attempts(),
+        audit: embedded.audit(),
+        session_keys: embedded.session_keys(),
+        stash_rows: embedded.stash_rows(),
         owner_kicks: Arc::new(Alone),
+        actor_restarts: Arc::new(Alone),
+        dashboard_parts: None,
         configs_in: NAME,
         probes: vec![StoreProbe {
             name: NAME.to_owned(),

@@ -4,6 +4,7 @@
 //! `database` runs all statements; the other files implement one port each.
 
 mod attempts;
+mod audit;
 mod client_configs;
 mod client_states;
 mod database;
@@ -18,6 +19,7 @@ mod locks;
 mod operational_events;
 mod probe;
 mod schema;
+mod session_keys;
 mod stash;
 #[cfg(test)]
 mod tests;
@@ -31,6 +33,7 @@ use diesel::prelude::*;
 use diesel_migrations::{EmbeddedMigrations, embed_migrations};
 
 use self::attempts::SqliteAttempts;
+use self::audit::SqliteAuditLog;
 use self::client_configs::SqliteClientConfigs;
 use self::client_states::SqliteClientStates;
 use self::database::Database;
@@ -43,8 +46,10 @@ use self::locks::SqliteLocks;
 use self::operational_events::SqliteOperationalEvents;
 pub use self::probe::probe;
 use self::schema::{drain_leases, health, locks as locks_table};
-use self::stash::SqliteStash;
+use self::session_keys::SqliteSessionKeys;
+use self::stash::{SqliteStash, SqliteStashRows};
 use crate::ports::attempts::Attempts;
+use crate::ports::audit::AuditLog;
 use crate::ports::client_configs::ClientConfigs;
 use crate::ports::client_states::ClientStates;
 use crate::ports::clock::Clock;
@@ -54,7 +59,9 @@ use crate::ports::heavy_jobs::HeavyJobs;
 use crate::ports::job_queue::JobQueues;
 use crate::ports::locks::Locks;
 use crate::ports::operational_events::OperationalEvents;
+use crate::ports::session_keys::SessionKeys;
 use crate::ports::stash::Stash;
+use crate::ports::stash_rows::StashRows;
 use crate::ports::{BoxFuture, StoreError, StoreResult};
 
 const TABLES: EmbeddedMigrations = embed_migrations!("migrations/sqlite");
@@ -105,6 +112,9 @@ pub struct Embedded {
     locks: Arc<SqliteLocks>,
     events: Arc<SqliteOperationalEvents>,
     attempts: Arc<SqliteAttempts>,
+    audit: Arc<SqliteAuditLog>,
+    session_keys: Arc<SqliteSessionKeys>,
+    stash_rows: Arc<SqliteStashRows>,
     heavy_jobs: Arc<SqliteHeavyJobs>,
     queue_database: Arc<Database>,
     queues: Arc<SqliteQueues>,
@@ -139,6 +149,9 @@ impl Embedded {
             locks: Arc::new(SqliteLocks::new(Arc::clone(&database))),
             events: Arc::new(SqliteOperationalEvents::new(Arc::clone(&database))),
             attempts: Arc::new(SqliteAttempts::new(Arc::clone(&database))),
+            audit: Arc::new(SqliteAuditLog::new(Arc::clone(&database), Arc::clone(&options.clock))),
+            session_keys: Arc::new(SqliteSessionKeys::new(Arc::clone(&database))),
+            stash_rows: Arc::new(SqliteStashRows::new(Arc::clone(&database))),
             heavy_jobs: Arc::new(SqliteHeavyJobs::new(Arc::clone(&database))),
             queues: Arc::new(queues),
             queue_database,
@@ -184,6 +197,21 @@ impl Embedded {
     /// The attempts to deliver.
     pub fn attempts(&self) -> Arc<dyn Attempts> {
         Arc::clone(&self.attempts) as _
+    }
+
+    /// What operators did.
+    pub fn audit(&self) -> Arc<dyn AuditLog> {
+        Arc::clone(&self.audit) as _
+    }
+
+    /// The key of browsers' sessions.
+    pub fn session_keys(&self) -> Arc<dyn SessionKeys> {
+        Arc::clone(&self.session_keys) as _
+    }
+
+    /// The rows of the stash as an operator sees them.
+    pub fn stash_rows(&self) -> Arc<dyn StashRows> {
+        Arc::clone(&self.stash_rows) as _
     }
 
     /// The heavy jobs.

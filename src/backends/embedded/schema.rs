@@ -238,3 +238,22 @@ diesel::table! {
 diesel::joinable!(transfers -> transfer_bodies (body_id));
 diesel::allow_tables_to_appear_in_same_query!(transfers, transfer_bodies);
 diesel::allow_tables_to_appear_in_same_query!(stash, partitions);
+
+diesel::table! {
+    audit_log (id) {
+        id -> BigInt,
+        at_ms -> BigInt,
+        done_by -> Text,
+        role -> Text,
+        action -> Text,
+        subject -> Text,
+        status -> Nullable<Integer>,
+    }
+}
+
+diesel::table! {
+    session_key (id) {
+        id -> Integer,
+        key -> Binary,
+    }
+}

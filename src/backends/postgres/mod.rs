@@ -5,6 +5,7 @@
 //! one port each.
 
 mod attempts;
+mod audit;
 mod client_states;
 mod connect;
 mod database;
@@ -18,6 +19,7 @@ mod operational_events;
 mod options;
 mod probe;
 mod schema;
+mod session_keys;
 mod stash;
 mod tls;
 
@@ -28,6 +30,7 @@ use diesel_async::RunQueryDsl as _;
 use tokio::runtime::Handle;
 
 use self::attempts::PgAttempts;
+use self::audit::PgAuditLog;
 use self::client_states::PgClientStates;
 use self::connect::Connector;
 use self::database::Database;
@@ -38,9 +41,11 @@ use self::log_registry::PgLogRegistry;
 use self::operational_events::PgOperationalEvents;
 pub use self::options::{OpenError, PostgresOptions, TlsMode};
 pub use self::probe::probe;
-use self::stash::PgStash;
+use self::session_keys::PgSessionKeys;
+use self::stash::{PgStash, PgStashRows};
 use crate::domain::config::ClientId;
 use crate::ports::attempts::Attempts;
+use crate::ports::audit::AuditLog;
 use crate::ports::client_states::ClientStates;
 use crate::ports::clock::{Clock as _, SystemClock};
 use crate::ports::decisions::Decisions;
@@ -48,7 +53,9 @@ use crate::ports::heavy_jobs::HeavyJobs;
 use crate::ports::locks::Locks;
 use crate::ports::log_registry::LogRegistry;
 use crate::ports::operational_events::OperationalEvents;
+use crate::ports::session_keys::SessionKeys;
 use crate::ports::stash::Stash;
+use crate::ports::stash_rows::StashRows;
 use crate::ports::{StoreError, StoreResult};
 
 /// The stores in PostgreSQL.
@@ -61,6 +68,9 @@ pub struct Postgres {
     registry: Arc<PgLogRegistry>,
     events: Arc<PgOperationalEvents>,
     attempts: Arc<PgAttempts>,
+    audit: Arc<PgAuditLog>,
+    session_keys: Arc<PgSessionKeys>,
+    stash_rows: Arc<PgStashRows>,
     heavy_jobs: Arc<PgHeavyJobs>,
 }
 
@@ -101,6 +111,9 @@ impl Postgres {
             registry: Arc::new(PgLogRegistry::new(Arc::clone(&database))),
             events: Arc::new(PgOperationalEvents::new(Arc::clone(&database))),
             attempts: Arc::new(PgAttempts::new(Arc::clone(&database))),
+            audit: Arc::new(PgAuditLog::new(Arc::clone(&database))),
+            session_keys: Arc::new(PgSessionKeys::new(Arc::clone(&database))),
+            stash_rows: Arc::new(PgStashRows::new(Arc::clone(&database))),
             heavy_jobs: Arc::new(PgHeavyJobs::new(Arc::clone(&database))),
             database,
         }))
@@ -147,6 +160,21 @@ impl Postgres {
     /// The attempts to deliver.
     pub fn attempts(&self) -> Arc<dyn Attempts> {
         Arc::clone(&self.attempts) as _
+    }
+
+    /// What operators did.
+    pub fn audit(&self) -> Arc<dyn AuditLog> {
+        Arc::clone(&self.audit) as _
+    }
+
+    /// The key of browsers' sessions.
+    pub fn session_keys(&self) -> Arc<dyn SessionKeys> {
+        Arc::clone(&self.session_keys) as _
+    }
+
+    /// The rows of the stash as an operator sees them.
+    pub fn stash_rows(&self) -> Arc<dyn StashRows> {
+        Arc::clone(&self.stash_rows) as _
     }
 
     /// The heavy jobs.

@@ -104,6 +104,25 @@ diesel::table! {
 }
 
 diesel::table! {
+    audit_log (id) {
+        id -> BigInt,
+        at_ms -> BigInt,
+        done_by -> Text,
+        role -> Text,
+        action -> Text,
+        subject -> Text,
+        status -> Nullable<Integer>,
+    }
+}
+
+diesel::table! {
+    session_key (id) {
+        id -> Integer,
+        key -> Binary,
+    }
+}
+
+diesel::table! {
     heavy_jobs (id) {
         id -> Text,
         client -> Binary,

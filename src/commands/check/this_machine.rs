@@ -38,14 +38,14 @@ pub(super) async fn api(api: &Api) -> (bool, Vec<Finding>) {
             false
         }
     };
-    if api.admin_token.is_none() && !api.host.is_loopback() {
+    if !api.needs_token() && !api.host.is_loopback() {
         findings.warning(
             "token",
             format!("none is set: only this machine is answered, though it listens on {}", api.host),
             "set DISPATCHER_ADMIN_TOKEN_FILE, or DISPATCHER_API_HOST=127.0.0.1",
         );
     } else {
-        findings.ok("token", if api.admin_token.is_some() { "is set" } else { "not needed on this machine" });
+        findings.ok("token", if api.needs_token() { "is set" } else { "not needed on this machine" });
     }
     (is_served, findings.into_list())
 }
@@ -86,7 +86,7 @@ mod tests {
     use crate::ports::findings::Outcome;
 
     fn at(host: &str, port: u16) -> Api {
-        Api { host: host.parse().unwrap(), port, admin_token: None }
+        Api { host: host.parse().unwrap(), port, admin_token: None, tokens: Vec::new() }
     }
 
     #[actix_rt::test]

@@ -1,5 +1,5 @@
-//! Who logged in with a browser. A session is a cookie that the admin token vouches for: nothing is kept here, every replica with the same
-//! token takes it, and another token ends them all.
+//! Who logged in with a browser. A session is a cookie that names a token and is sealed with the key of the store and the token's hash: nothing is
+//! kept of it, every replica takes it, and it ends with its token.
 //!
 //! The page's scripts never see it (`HttpOnly`), other sites' pages never send it (`SameSite=Strict`), and what it may do but look takes a
 //! header that only our own page can add.
@@ -9,13 +9,13 @@ use std::time::Duration;
 use actix_web::http::{StatusCode, header};
 use actix_web::{HttpRequest, HttpResponse, web};
 use data_encoding::HEXLOWER;
-use serde::Deserialize;
-use serde_json::json;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::domain::config::Secret;
+use crate::domain::access::{AccessToken, AccessTokens, Caller};
+use crate::ports::session_keys::SessionKey;
 use crate::web::problem::Problem;
-use crate::web::{Shared, admin, body};
+use crate::web::{Shared, access, audit, body};
 
 /// The name of the cookie.
 pub(in crate::web) const COOKIE: &str = "dispatcher_session";
@@ -28,23 +28,39 @@ const BODY_BYTES: usize = 8 << 10;
 /// A wrong token costs its sender this long.
 const WRONG_TOKEN: Duration = Duration::from_millis(300);
 
-/// A session that begins now.
-fn begin(token: &Secret, now_ms: i64) -> String {
-    let ends = now_ms / 1000 + LIFE.as_secs() as i64;
-    let claim = format!("{ends}.{:016x}", fastrand::u64(..));
-    format!("{claim}.{}", seal(token, &claim))
+/// What makes and reads sessions.
+pub(in crate::web) struct Sessions<'a> {
+    pub(in crate::web) key: &'a SessionKey,
+    pub(in crate::web) tokens: &'a AccessTokens,
 }
 
-/// Whether a cookie is a session of this token that lasts.
-pub(in crate::web) fn is_valid(token: &Secret, cookie: &str, now_ms: i64) -> bool {
-    let Some((claim, sealed)) = cookie.rsplit_once('.') else { return false };
-    let ends: Option<i64> = claim.split_once('.').and_then(|(ends, _)| ends.parse().ok());
-    admin::is_equal(sealed, &seal(token, claim)) && ends.is_some_and(|ends| now_ms / 1000 < ends)
+impl Sessions<'_> {
+    /// A session of a token that begins now: `<name>.<end>.<nonce>.<seal>`.
+    fn begin(&self, token: &AccessToken, now_ms: i64) -> String {
+        let ends = now_ms / 1000 + LIFE.as_secs() as i64;
+        let claim = format!("{}.{ends}.{:016x}", token.caller.name, fastrand::u64(..));
+        format!("{claim}.{}", self.seal(token, &claim))
+    }
+
+    /// The token whose session this is, while it lasts.
+    pub(in crate::web) fn read(&self, cookie: &str, now_ms: i64) -> Option<&AccessToken> {
+        let (claim, sealed) = cookie.rsplit_once('.')?;
+        let mut parts = claim.rsplitn(3, '.').skip(1);
+        let (ends, name) = (parts.next()?.parse::<i64>().ok()?, parts.next()?);
+        let token = self.tokens.named(name)?;
+        (is_equal(sealed, &self.seal(token, claim)) && now_ms / 1000 < ends).then_some(token)
+    }
+
+    fn seal(&self, token: &AccessToken, claim: &str) -> String {
+        let key = hmac(self.key, token.hash.as_bytes());
+        HEXLOWER.encode(&hmac(&key, claim.as_bytes()))
+    }
 }
 
-fn seal(token: &Secret, claim: &str) -> String {
-    let key = hmac(token.expose().as_bytes(), b"dispatcher dashboard session");
-    HEXLOWER.encode(&hmac(&key, claim.as_bytes()))
+/// Compares to the end: how much is alike does not show in the time.
+fn is_equal(given: &str, seal: &str) -> bool {
+    let differences = given.bytes().zip(seal.bytes()).fold(0, |all, (one, other)| all | (one ^ other));
+    given.len() == seal.len() && differences == 0
 }
 
 /// HMAC-SHA256 (RFC 2104).
@@ -69,17 +85,35 @@ struct LogIn {
     token: String,
 }
 
+/// Who is logged in.
+#[derive(Serialize)]
+struct SessionView {
+    /// Whether anybody needs a token.
+    needs_token: bool,
+    /// Whether the sender may see the API.
+    signed_in: bool,
+    /// As whom.
+    #[serde(flatten)]
+    caller: Option<Caller>,
+}
+
 /// Whether one has to log in, and has.
 pub(in crate::web) async fn get(request: HttpRequest, shared: web::Data<Shared>) -> HttpResponse {
     let service = &shared.service;
     let cookie = request.headers().get("cookie").and_then(|value| value.to_str().ok());
-    let signed_in = match (&service.admin_token, of(cookie)) {
-        (None, _) => true,
-        (Some(token), Some(session)) => is_valid(token, session, service.clock.now_ms()),
-        (Some(_), None) => false,
+    let sessions = Sessions { key: &service.session_key, tokens: &service.access };
+    let needs_token = !service.access.is_empty();
+    let caller = match of(cookie) {
+        _ if !needs_token => Some(Caller::loopback()),
+        Some(session) => sessions.read(session, service.clock.now_ms()).map(|token| token.caller.clone()),
+        None => None,
     };
-    let needs_token = service.admin_token.is_some();
-    HttpResponse::Ok().json(json!({ "needs_token": needs_token, "signed_in": signed_in }))
+    HttpResponse::Ok().json(SessionView { needs_token, signed_in: caller.is_some(), caller })
+}
+
+/// Who asks, and what he may do.
+pub(in crate::web) async fn who(request: HttpRequest) -> Result<HttpResponse, Problem> {
+    Ok(HttpResponse::Ok().json(access::caller_of(&request)?))
 }
 
 /// Logs in.
@@ -92,19 +126,22 @@ pub(in crate::web) async fn put(
     let text = body::read(&request, payload, BODY_BYTES).await?;
     let given: LogIn =
         serde_json::from_slice(&text).map_err(|_| Problem::bad_request("expected {\"token\"}"))?;
-    let Some(token) = &shared.service.admin_token else {
+    let service = &shared.service;
+    if service.access.is_empty() {
         return Ok(HttpResponse::NoContent().finish());
-    };
+    }
     // One at a time: guessing gets no faster by asking often.
     let turn = shared.log_ins.lock().await;
-    if !admin::is_equal(given.token.trim(), token.expose()) {
+    let Some(token) = service.access.find(given.token.trim()) else {
         log::warn!("a log-in to the dashboard was refused err=wrong token");
         tokio::time::sleep(WRONG_TOKEN).await;
-        return Err(Problem::new(StatusCode::UNAUTHORIZED, "this is not the admin token"));
-    }
+        return Err(Problem::new(StatusCode::UNAUTHORIZED, "there is no such token"));
+    };
     drop(turn);
-    let session = begin(token, shared.service.clock.now_ms());
-    log::info!("an operator logged in to the dashboard");
+    let sessions = Sessions { key: &service.session_key, tokens: &service.access };
+    let session = sessions.begin(token, service.clock.now_ms());
+    log::info!("somebody logged in to the dashboard by={}", token.caller.name);
+    audit::note(&shared, token.caller.clone(), "log_in", StatusCode::NO_CONTENT).await;
     Ok(HttpResponse::NoContent().insert_header(cookie(&request, &session, LIFE)).finish())
 }
 
@@ -132,6 +169,8 @@ fn cookie(request: &HttpRequest, value: &str, life: Duration) -> (header::Header
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::access::{AccessRole, TokenHash};
+    use crate::domain::config::Secret;
 
     #[test]
     fn hmac_is_that_of_the_rfc() {
@@ -148,19 +187,32 @@ mod tests {
 
     #[test]
     fn a_session_is_of_one_token_and_ends() {
-        let (token, other) = (Secret::new("sesame"), Secret::new("sesame2"));
-        let session = begin(&token, 1_000_000);
+        let admin = AccessToken::admin(&Secret::new("sesame"));
+        let wall = AccessToken::named("wall.1", AccessRole::Viewer, TokenHash::of("open")).unwrap();
+        let tokens = AccessTokens::new(vec![admin, wall.clone()]).unwrap();
+        let sessions = Sessions { key: &[7; 32], tokens: &tokens };
+        let session = sessions.begin(&wall, 1_000_000);
         let life = LIFE.as_millis() as i64;
-        assert!(is_valid(&token, &session, 1_000_000));
-        assert!(is_valid(&token, &session, 999_000 + life));
-        assert!(!is_valid(&token, &session, 1_000_000 + life));
-        assert!(!is_valid(&other, &session, 1_000_000));
-        assert!(!session.contains("sesame"));
-        assert_ne!(session, begin(&token, 1_000_000));
+        assert_eq!(sessions.read(&session, 1_000_000), Some(&wall));
+        assert_eq!(sessions.read(&session, 999_000 + life), Some(&wall));
+        assert_eq!(sessions.read(&session, 1_000_000 + life), None);
+        assert!(!session.contains("open"));
+        assert_ne!(session, sessions.begin(&wall, 1_000_000));
+
+        let elsewhere = Sessions { key: &[8; 32], tokens: &tokens };
+        assert_eq!(elsewhere.read(&session, 1_000_000), None, "the hash alone makes no session");
+        let other = AccessToken::named("wall.1", AccessRole::Viewer, TokenHash::of("other")).unwrap();
+        let changed = AccessTokens::new(vec![other]).unwrap();
+        assert_eq!(Sessions { key: &[7; 32], tokens: &changed }.read(&session, 1_000_000), None);
+        assert_eq!(Sessions { key: &[7; 32], tokens: &AccessTokens::default() }.read(&session, 1), None);
+
         let (claim, seal) = session.rsplit_once('.').unwrap();
-        let longer = claim.replacen(char::is_numeric, "9", 1);
-        for forged in ["", ".", "a.b", &format!("9{claim}.{seal}"), &format!("{longer}0.{seal}"), claim] {
-            assert!(!is_valid(&token, forged, 1_000_000), "{forged}");
+        let as_admin = session.replacen("wall.1", "admin", 1);
+        let longer = claim.replacen("wall.1.", "wall.1.9", 1);
+        for forged in
+            ["", ".", "...", "a.b", "admin.9.9.", &as_admin, &format!("{longer}.{seal}"), claim, &session[1..]]
+        {
+            assert_eq!(sessions.read(forged, 1_000_000), None, "{forged}");
         }
     }
 

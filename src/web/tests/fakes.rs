@@ -3,20 +3,25 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
 
 use crate::domain::attempt::Attempt;
+use crate::domain::audit::{AuditEntry, NewAction};
 use crate::domain::client_state::ClientState;
 use crate::domain::config::{ClientConfig, ClientId, Status, read_value};
-use crate::domain::dead_row::{ByAge, DeadRow, DeadRowQuery, OwnRow};
+use crate::domain::dead_row::{ByAge, DeadRow, DeadRowQuery, GivenUp, OwnRow};
 use crate::domain::decision::{Decision, DecisionKind, Subject};
 use crate::domain::operational_event::{NumberedEvent, OperationalEvent};
 use crate::domain::stash::{Backlog, Claim, RowState, StashCheck, StashRow};
+use crate::domain::stash_view::{RowQuery, RowView};
 use crate::domain::transfer::{DocumentHash, EventId, NewTransfer, Sequence, SourcePosition};
 use crate::ports::attempts::Attempts;
+use crate::ports::audit::{AuditLog, AuditPage};
 use crate::ports::client_configs::{ClientConfigs, ConfigHint, Put, StoredConfig};
 use crate::ports::client_states::ClientStates;
 use crate::ports::clock::Clock;
@@ -26,6 +31,7 @@ use crate::ports::event_log::{
 };
 use crate::ports::operational_events::{EventPage, OperationalEvents};
 use crate::ports::stash::{DrainLease, Ownership, Stash, StashBatch};
+use crate::ports::stash_rows::StashRows;
 use crate::ports::{StoreError, StoreResult};
 
 fn done<'a, T: Send + 'a>(value: T) -> BoxFuture<'a, StoreResult<T>> {
@@ -147,6 +153,30 @@ pub(super) struct FakeRow {
     pub(super) payload: NewTransfer,
     pub(super) waits: bool,
     pub(super) newer_waits: bool,
+}
+
+impl FakeRow {
+    fn view(&self) -> RowView {
+        let row = &self.row;
+        RowView {
+            event_id: row.event_id.clone(),
+            document: row.document.clone(),
+            state: if self.waits { RowState::Pending } else { row.kind.state() },
+            kind: self.payload.kind,
+            sequence: row.sequence,
+            source: row.source.clone(),
+            ts_ms: row.ts_ms,
+            bytes: row.bytes,
+            stashed_at_ms: row.first_failed_at_ms,
+            attempts: row.attempts,
+            payload_failures: row.payload_failures,
+            next_attempt_at_ms: 0,
+            first_failed_at_ms: Some(row.first_failed_at_ms),
+            last_failed_at_ms: row.last_failed_at_ms,
+            reason: row.reason.clone(),
+            status: row.status,
+        }
+    }
 }
 
 #[derive(Default)]
@@ -275,6 +305,106 @@ impl Stash for FakeStash {
         let found = self.given_up(client, event);
         self.1.lock().unwrap().retain(|fake| found.as_ref().is_none_or(|found| fake.row != found.row));
         done(found.is_some())
+    }
+}
+
+impl StashRows for FakeStash {
+    fn rows(&self, query: RowQuery) -> BoxFuture<'_, StoreResult<Vec<RowView>>> {
+        let fakes = self.1.lock().unwrap();
+        let mut rows: Vec<_> = fakes
+            .iter()
+            .filter(|fake| fake.row.client == query.client)
+            .filter(|fake| query.document.is_none_or(|hash| fake.payload.document_hash == hash))
+            .map(FakeRow::view)
+            .filter(|row| query.state.is_none_or(|state| row.state == state))
+            .filter(|row| query.after.is_none_or(|after| row.sequence > after))
+            .collect();
+        rows.sort_by_key(|row| row.sequence);
+        rows.truncate(query.limit);
+        done(rows)
+    }
+
+    fn row<'a>(
+        &'a self,
+        client: &'a ClientId,
+        event: &'a EventId,
+    ) -> BoxFuture<'a, StoreResult<Option<RowView>>> {
+        done(self.find(client, event).as_ref().map(FakeRow::view))
+    }
+
+    fn body<'a>(
+        &'a self,
+        client: &'a ClientId,
+        event: &'a EventId,
+    ) -> BoxFuture<'a, StoreResult<Option<Bytes>>> {
+        done(self.find(client, event).map(|fake| fake.payload.body))
+    }
+
+    fn purge_given_up<'a>(
+        &'a self,
+        client: &'a ClientId,
+        kind: GivenUp,
+        until_ms: i64,
+        limit: usize,
+    ) -> BoxFuture<'a, StoreResult<u64>> {
+        let mut fakes = self.1.lock().unwrap();
+        let before = fakes.len();
+        let mut left = limit;
+        fakes.retain(|fake| {
+            let goes = fake.row.client == *client
+                && !fake.waits
+                && fake.row.kind == kind
+                && fake.row.first_failed_at_ms < until_ms
+                && left > 0;
+            left -= usize::from(goes);
+            !goes
+        });
+        done((before - fakes.len()) as u64)
+    }
+}
+
+/// Actions as they were written down, newest last; and whether it is away.
+#[derive(Default)]
+pub(super) struct FakeAudit(pub(super) Mutex<Vec<AuditEntry>>, pub(super) AtomicBool);
+
+impl AuditLog for FakeAudit {
+    fn begin(&self, action: NewAction) -> BoxFuture<'_, StoreResult<i64>> {
+        if self.1.load(Ordering::Relaxed) {
+            return ready(Err(StoreError::Unavailable("the store is away".into()))).boxed();
+        }
+        let mut entries = self.0.lock().unwrap();
+        let id = entries.len() as i64 + 1;
+        entries.push(AuditEntry {
+            id,
+            at_ms: 1_000 + id,
+            by: action.by.name.to_string(),
+            role: action.by.role,
+            action: action.action.to_string(),
+            subject: action.subject,
+            status: None,
+        });
+        done(id)
+    }
+
+    fn end(&self, id: i64, status: u16) -> BoxFuture<'_, StoreResult<()>> {
+        self.0.lock().unwrap()[id as usize - 1].status = Some(status);
+        done(())
+    }
+
+    fn list(&self, page: AuditPage) -> BoxFuture<'_, StoreResult<Vec<AuditEntry>>> {
+        let entries = self.0.lock().unwrap();
+        let asked = entries
+            .iter()
+            .rev()
+            .filter(|entry| page.before.is_none_or(|before| entry.id < before))
+            .filter(|entry| page.by.as_ref().is_none_or(|by| entry.by == *by))
+            .filter(|entry| page.action.as_ref().is_none_or(|action| entry.action == *action))
+            .filter(|entry| page.subject.as_ref().is_none_or(|subject| entry.subject == *subject));
+        done(asked.take(page.limit).cloned().collect())
+    }
+
+    fn purge(&self, _: Duration, _: usize) -> BoxFuture<'_, StoreResult<u64>> {
+        refuse()
     }
 }
 

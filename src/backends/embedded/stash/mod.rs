@@ -5,11 +5,13 @@ mod dead_rows;
 mod ownership;
 mod reads;
 mod rows;
+mod view;
 mod writes;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(super) use self::view::SqliteStashRows;
 use super::database::{Database, savepoint};
 use super::errors::JobError;
 use crate::domain::config::ClientId;

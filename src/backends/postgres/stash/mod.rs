@@ -8,11 +8,13 @@ mod ownership;
 mod reads;
 mod rows;
 mod steps;
+mod view;
 mod writes;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(super) use self::view::PgStashRows;
 use super::database::Database;
 use crate::domain::config::ClientId;
 use crate::domain::dead_row::{DeadRow, DeadRowQuery};

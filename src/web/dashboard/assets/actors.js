@@ -1,65 +1,86 @@
-// The actors of this process. What they are comes from their cells: one that is stuck is shown like any other.
+// The tree of actors. What they are comes from their cells: one that is stuck is shown like any other.
 
 import { h, on, put } from "./dom.js";
-import { get, segment } from "./api.js";
-import { badge } from "./chart.js";
-import { act } from "./dialog.js";
-import { client_link } from "./overview.js";
+import { get } from "./api.js";
+import { badge } from "./badge.js";
+import { cell, opens } from "./table.js";
+import { restart } from "./client_actions.js";
+import { deed } from "./session.js";
+import { cause, client_link } from "./words.js";
 import { count, span } from "./format.js";
 
 const PAGE = 50;
-const STATES = ["", "problem", "running", "restarting", "failed"];
+// Who belongs together, in the order of the flow; what nobody names stands last.
+const GROUPS = [["Intake", ["ingest-source", "ingest-transfer"]], ["Delivery", ["fleet", "delivery"]], ["Records", ["stash", "attempts", "operational-events", "event-forwarder"]],
+  ["Configs", ["config-cache"]], ["Upkeep", ["promoter", "disabler", "retry", "workers", "dashboard"]]];
 
 export async function actors({ root, live, query, every, listen }) {
-  const asked = { filter: query.get("filter") ?? "", kind: query.get("kind") ?? "", state: query.get("state") ?? "", offset: 0, limit: PAGE };
-  let page = await get("/v1/actors", asked);
-  const search = h("input", { type: "search", id: "search", value: asked.filter, placeholder: "Id or cause  ( / )", maxlength: "200", autocomplete: "off" });
-  const state = h("select", { id: "state" }, STATES.map((one) => h("option", { value: one, selected: one === asked.state }, one === "" ? "All" : one === "problem" ? "Broke or restarted" : one)));
-  const kinds = h("nav", { class: "tabs", "aria-label": "Kinds" });
-  const table = h("div", { class: "card flush" });
-  const foot = h("div", { class: "foot" });
-  root.append(h("h1", {}, "Actors"), h("p", { class: "quiet" }, "Of this replica, each under its supervisor: it breaks, backs off, starts again, and is given up after too many failures."),
-    h("div", { class: "controls" }, h("label", { for: "search", class: "unseen" }, "Search"), search, h("label", {}, "State ", state)), kinds, table, foot);
-  const show = () => {
-    const all = live.snapshot?.overview.actors;
-    put(kinds, h("button", { "data-kind": "", "aria-pressed": String(asked.kind === "") }, "all", h("span", { class: "number" }, all ? count(all.total) : "")),
-      Object.entries(all?.kinds ?? {}).map(([kind, number]) => h("button", { "data-kind": kind, "aria-pressed": String(kind === asked.kind) }, kind, h("span", { class: "number" }, count(number)))));
-    put(table, page.rows.length ? h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Actors" }, h("table", { class: "rows" },
-      h("thead", {}, h("tr", {}, ["Kind", "Id", "State", "Up", "Restarts", "Last message", "Progress", "Last cause", "Do"].map((name) => h("th", { scope: "col" }, name)))),
-      h("tbody", {}, page.rows.map((actor) => h("tr", { "data-key": `${actor.kind}/${actor.id}` }, h("th", { scope: "row" }, actor.kind),
-        h("td", { "data-name": "Id" }, actor.kind === "delivery" ? client_link(actor.id) : actor.id || "–"), h("td", { "data-name": "State" }, badge(actor.state)),
-        h("td", { class: "figure", "data-name": "Up" }, span(actor.uptime_seconds * 1000)), h("td", { class: "figure", "data-name": "Restarts" }, count(actor.restarts)),
-        h("td", { class: "code", "data-name": "Last message" }, actor.last_message ?? "–"), h("td", { class: "figure", "data-name": "Progress" }, `${span(actor.progress_seconds_ago * 1000)} ago`),
-        h("td", { class: "why", "data-name": "Last cause" }, cause(actor) ?? "–"),
-        h("td", { "data-name": "Do" }, h("button", { "data-act": "restart", "data-kind": actor.kind, "data-id": actor.id, "aria-label": `Restart ${actor.kind} ${actor.id}` }, "Restart"))))))) :
-      h("p", { class: "empty" }, "No actor is so."));
-    put(foot, h("p", { class: "quiet" }, page.matched ? `${page.offset + 1} to ${page.offset + page.rows.length} of ${page.matched}` : ""),
-      h("button", { "data-step": -PAGE, disabled: page.offset === 0 }, "Back"), h("button", { "data-step": PAGE, disabled: page.next === null }, "Next"));
+  const asked = { kind: "delivery", filter: query.get("filter") ?? "", state: query.get("state") ?? "", offset: 0, limit: PAGE };
+  let children, others;
+  const load = async () => {
+    const kinds = Object.keys(live.snapshot?.overview.actors.kinds ?? {}).filter((kind) => kind !== "delivery");
+    let all;
+    [children, all] = await Promise.all([get("/v1/actors", asked), get("/v1/actors", { limit: 200 })]);
+    others = all.rows.filter((actor) => actor.kind !== "delivery");
+    // With very many broken ones the others do not fit into that page.
+    const missing = kinds.filter((kind) => !others.some((actor) => actor.kind === kind));
+    for (const found of await Promise.all(missing.map((kind) => get("/v1/actors", { kind, limit: 50 })))) others.push(...found.rows);
   };
-  const load = async (change) => {
+  await load();
+  const search = h("input", { type: "search", id: "search", value: asked.filter, placeholder: "Client or cause   /", maxlength: "200", autocomplete: "off", "aria-label": "Search" });
+  const states = h("nav", { class: "tabs", "aria-label": "States" });
+  const tree = h("div", { class: "card flush" });
+  const foot = h("div", { class: "foot" });
+  root.append(h("h1", { class: "unseen" }, "Actors"), h("div", { class: "controls" }, search, states), tree, foot);
+  opens(tree);
+  const show = () => {
+    const sums = live.snapshot?.overview.actors;
+    const tabs = [["", "All", sums?.total], ["problem", "Broke or restarted"], ["restarting", badge("restarting"), sums?.restarting], ["failed", badge("failed"), sums?.failed]];
+    put(states, tabs.map(([state, text, number]) => h("button", { "data-state": state, "aria-pressed": String(state === asked.state) }, text, number !== undefined && h("span", { class: "number" }, count(number)))));
+    put(tree, draw(others.filter(takes(asked)), children, Boolean(asked.filter || asked.state)));
+    put(foot, h("p", { class: "quiet figure" }, children.matched ? `${children.offset + 1} to ${children.offset + children.rows.length} of ${children.matched} delivery actors${sums ? `, ${count(sums.restarts)} restarts of all since the start` : ""}` : ""),
+      h("button", { "data-step": -PAGE, disabled: children.offset === 0 }, "Back"), h("button", { "data-step": PAGE, disabled: children.next === null }, "Next"));
+  };
+  const again = async (change) => {
     Object.assign(asked, change);
-    try { page = await get("/v1/actors", asked); } catch { return; }
+    try { await load(); } catch { return; }
     show();
   };
   let typing;
-  search.addEventListener("input", () => { clearTimeout(typing); typing = setTimeout(() => load({ filter: search.value, offset: 0 }), 200); });
-  state.addEventListener("change", () => load({ state: state.value, offset: 0 }));
-  on(kinds, "click", "[data-kind]", (button) => load({ kind: button.dataset.kind, offset: 0 }));
-  on(foot, "click", "[data-step]", (button) => load({ offset: Math.max(0, asked.offset + Number(button.dataset.step)) }));
-  on(table, "click", "[data-act]", async (button) => { if (await restart(button.dataset.kind, button.dataset.id)) load({}); });
+  search.addEventListener("input", () => { clearTimeout(typing); typing = setTimeout(() => again({ filter: search.value, offset: 0 }), 150); });
+  on(states, "click", "[data-state]", (button) => again({ state: button.dataset.state, offset: 0 }));
+  on(foot, "click", "[data-step]", (button) => again({ offset: Math.max(0, asked.offset + Number(button.dataset.step)) }));
+  on(tree, "click", "[data-do]", async ({ dataset }) => { if (await restart(dataset.kind, dataset.id)) again({}); });
   show();
   listen("snapshot", show);
-  every(2000, () => load({}));
+  every(2000, () => again({}));
 }
 
-// Why it last broke, as one line.
-export function cause({ last_cause }) {
-  if (!last_cause) return undefined;
-  const { reason, message, place, lasted_seconds, seconds_ago } = last_cause;
-  const lasted = lasted_seconds === undefined ? "" : `after ${span(lasted_seconds * 1000)}`;
-  return [`${reason.replaceAll("_", " ")}: ${message}`, place, lasted, `${span(seconds_ago * 1000)} ago`].filter(Boolean).join(", ");
-}
+// As the service does with those of clients.
+const takes = ({ filter, state }) => (actor) => (!filter || actor.kind.includes(filter.toLowerCase())) &&
+  (!state || (state === "problem" ? actor.state !== "running" || actor.restarts > 0 : actor.state === state));
 
-export const restart = (kind, id) => act({ question: { title: `Restart ${kind} ${id}?`, button: "Restart",
-  text: kind === "delivery" ? "Requests on the wire end, and their changes are sent again: the webhook may get some twice. Nothing is lost." : "It begins anew with its mailbox. Nothing is lost." },
-  path: `/v1/actors/${segment(kind)}/${segment(id || "-")}/restart`, done: `${kind} ${id} begins anew` });
+const COLUMNS = [
+  { name: "Actor", wide: "p20", of: (actor) => (actor.kind === "delivery" ? client_link(actor.id) : [actor.kind, actor.id && ` ${actor.id}`]) },
+  { name: "State", kind: "state", wide: "w120", of: (actor) => badge(actor.state) },
+  { name: "Restarts", kind: "n", wide: "w80", of: (actor) => count(actor.restarts) },
+  { name: "Up", kind: "n", wide: "w100", extra: true, of: (actor) => span(actor.uptime_seconds * 1000) },
+  { name: "Moved", kind: "n", wide: "w100", of: (actor) => (actor.progress_seconds_ago < 2 ? "now" : `${span(actor.progress_seconds_ago * 1000)} ago`), title: () => "When it last took a message" },
+  { name: "Last message", wide: "w150", extra: true, code: true, of: (actor) => actor.last_message ?? "–" },
+  { name: "Why it broke last", kind: "cut", spare: true, of: (actor) => cause(actor) },
+  { name: "Do", unseen: true, kind: "acts", wide: "w90", of: (actor) => h("div", { class: "buttons" }, deed("restart", "Restart", { "data-kind": actor.kind, "data-id": actor.id, "aria-label": `Restart ${actor.kind} ${actor.id}` })) },
+];
+
+const row = (actor) => h("tr", { "data-key": `${actor.kind}/${actor.id}`, tabindex: "-1", class: actor.kind === "delivery" ? "grandchild" : "child" }, COLUMNS.map((column, at) => cell(column, at, actor)));
+
+function draw(others, children, is_filtered) {
+  const named = new Set(GROUPS.flatMap(([, kinds]) => kinds));
+  const groups = [...GROUPS, ["Others", [...new Set(others.map(({ kind }) => kind))].filter((kind) => !named.has(kind))]];
+  const bodies = groups.map(([title, kinds]) => {
+    const rows = [...kinds.flatMap((kind) => others.filter((actor) => actor.kind === kind)), ...(kinds.includes("delivery") ? children.rows : [])];
+    return rows.length > 0 && h("tbody", { "data-key": title }, h("tr", {}, h("th", { class: "group", scope: "rowgroup", colspan: COLUMNS.length }, title)), rows.map(row));
+  }).filter(Boolean);
+  if (!bodies.length) return h("p", { class: "empty" }, is_filtered ? "No actor is so." : "They are asked within a second.");
+  return h("table", { class: "rows", "aria-label": "Actors" }, h("colgroup", {}, COLUMNS.map((column) => h("col", { class: [column.wide, column.extra && "extra"].filter(Boolean).join(" ") || undefined }))),
+    h("thead", {}, h("tr", {}, COLUMNS.map((column) => h("th", { scope: "col", class: [column.kind, column.extra && "extra"].filter(Boolean).join(" ") || undefined }, column.unseen ? h("span", { class: "unseen" }, column.name) : column.name)))), bodies);
+}

@@ -1,37 +1,41 @@
 // Small charts, as SVG. Each says in words what it shows.
 
-import { svg, h } from "./dom.js";
+import { svg } from "./dom.js";
+import { kind_of } from "./badge.js";
 
 const W = 300;
-const H = 56;
+const H = 40;
+// Points for which there is room from the start: a line that is young stands at the right, where now is.
+const FEWEST = 30;
 
 // Lines over time; a value that is not there leaves a gap.
 export function lines(label, series, { top, format }) {
   const all = series.flatMap((one) => one.values).filter((value) => value !== null && value !== undefined);
   const most = Math.max(top ?? 0, ...all, 1e-9);
   const length = Math.max(...series.map((one) => one.values.length), 2);
-  const x = (at) => ((W - 2) * (at + (one_length(length) - length))) / (one_length(length) - 1) + 1;
-  const y = (value) => H - 3 - (value / most) * (H - 8);
+  const room = Math.max(length, FEWEST);
+  const x = (at) => ((W - 2) * (at + room - length)) / (room - 1) + 1;
+  const y = (value) => H - 2 - (value / most) * (H - 6);
   const drawn = series.map((one) => {
-    let path = "", open = false;
+    const runs = [];
+    let run;
     one.values.forEach((value, at) => {
-      if (value === null || value === undefined) { open = false; return; }
-      path += `${open ? "L" : "M"}${x(at).toFixed(1)} ${y(value).toFixed(1)}`;
-      open = true;
+      if (value === null || value === undefined) { run = undefined; return; }
+      if (!run) runs.push(run = []);
+      run.push([x(at), y(value)]);
     });
-    const area = one.area && path && !path.slice(1).includes("M")
-      ? svg("path", { d: `${path}L${x(one.values.length - 1).toFixed(1)} ${H}L${x(0).toFixed(1)} ${H}Z`, class: `area ${one.kind}` })
-      : null;
-    return [area, svg("path", { d: path || "M0 0", class: `line ${one.kind}` })];
+    const path = (points) => points.map(([left, up], at) => `${at ? "L" : "M"}${left.toFixed(1)} ${up.toFixed(1)}`).join("");
+    const under = (points) => `${path(points)}L${points.at(-1)[0].toFixed(1)} ${H}L${points[0][0].toFixed(1)} ${H}Z`;
+    // One that stands alone is seen, too.
+    const seen = runs.map((points) => (points.length > 1 ? points : [points[0], [points[0][0] + 1.5, points[0][1]]]));
+    return [one.area && seen.length > 0 && svg("path", { d: seen.map(under).join(""), class: `area ${one.kind}` }),
+      svg("path", { d: seen.map(path).join("") || "M0 0", class: `line ${one.kind}` })];
   });
   const last = series.map((one) => `${one.name} ${format(one.values.at(-1) ?? 0)}`).join(", ");
   return svg("svg", { viewBox: `0 0 ${W} ${H}`, class: "spark", role: "img", preserveAspectRatio: "none",
     "aria-label": `${label}, the last hour: ${last}; most ${format(Math.max(...all, 0))}` },
-    svg("line", { x1: 0, x2: W, y1: H - 3, y2: H - 3, class: "base" }), drawn);
+    svg("line", { x1: 0, x2: W, y1: H - 1, y2: H - 1, class: "base" }), drawn);
 }
-
-// A line that is young stands at the right, where now is.
-const one_length = (length) => Math.max(length, 60);
 
 // Bars, each of a good and a bad part.
 export function bars(label, pairs, length) {
@@ -40,31 +44,26 @@ export function bars(label, pairs, length) {
   const first = length - pairs.length;
   const drawn = pairs.map(([good, bad], at) => {
     const x = (first + at) * width + 0.5;
-    const [high_good, high_bad] = [good, bad].map((value) => (value / most) * (H - 4));
-    return [
+    const [high_good, high_bad] = [good, bad].map((value) => (value / most) * (H - 2));
+    const minutes = pairs.length - at;
+    return svg("g", {}, svg("title", {}, `${minutes === 1 ? "the last minute" : `${minutes} minutes ago`}: ${good} delivered, ${bad} failed`),
       good > 0 && svg("rect", { x, width: width - 1, y: H - high_good, height: high_good, class: "good" }),
-      bad > 0 && svg("rect", { x, width: width - 1, y: H - high_good - high_bad, height: high_bad, class: "bad" }),
-    ];
+      bad > 0 && svg("rect", { x, width: width - 1, y: H - high_good - high_bad, height: high_bad, class: "bad" }));
   });
-  return svg("svg", { viewBox: `0 0 ${W} ${H}`, class: "spark bars", role: "img", preserveAspectRatio: "none", "aria-label": label },
+  return svg("svg", { viewBox: `0 0 ${W} ${H}`, class: "spark tall", role: "img", preserveAspectRatio: "none", "aria-label": label },
     svg("line", { x1: 0, x2: W, y1: H - 0.5, y2: H - 0.5, class: "base" }), drawn);
 }
 
-// A word, a shape and a colour: any one of them is enough.
-const SHAPES = {
-  good: "M8 1.5a6.5 6.5 0 1 0 0 13a6.5 6.5 0 1 0 0-13Zm-3 6.7 2.2 2.2 4-4.4",
-  bad: "M8 1 15.5 14.5H.5ZM8 6v4m0 2v.5",
-  busy: "M8 1.5a6.5 6.5 0 1 0 0 13a6.5 6.5 0 1 0 0-13ZM8 4.5v7m-3-3 3 3 3-3",
-  held: "M3.5 2h3v12h-3ZM9.5 2h3v12h-3Z",
-  off: "M8 1.5a6.5 6.5 0 1 0 0 13a6.5 6.5 0 1 0 0-13ZM3.5 12.5l9-9",
-};
-const KINDS = { healthy: "good", running: "good", completed: "good", delivered: "good", ok: "good", recovered: "good", enabled: "good", resumed: "good",
-  degraded: "bad", failed: "bad", down: "bad", overflow: "bad", dead_letter: "bad", actor_failed: "bad", source_gap: "bad", transfer_gap: "bad", dead: "bad",
-  draining: "busy", restarting: "busy", active: "busy", actor_restarted: "busy", disable_warning: "busy", disabled: "off", paused: "held", delayed: "held",
-  waiting: "held", prioritized: "held", stopped: "off", superseded: "off" };
-
-export function badge(word, text = word) {
-  const kind = KINDS[word] ?? "held";
-  return h("span", { class: `badge ${kind}` },
-    svg("svg", { viewBox: "0 0 16 16", "aria-hidden": "true" }, svg("path", { d: SHAPES[kind] })), text.replaceAll("_", " "));
+// How a whole is divided, in one line; a part that is not nothing is seen, however small.
+export function stacked(label, parts) {
+  const whole = Math.max(1, parts.reduce((sum, [, number]) => sum + number, 0));
+  const wide = parts.map(([, number]) => (number > 0 ? Math.max(1.5, (100 * number) / whole) : 0));
+  const sum = wide.reduce((one, other) => one + other, 0) || 1;
+  let x = 0;
+  return svg("svg", { viewBox: "0 0 100 8", class: "stacked", role: "img", preserveAspectRatio: "none", "aria-label": label }, parts.map(([word], at) => {
+    const width = (wide[at] / sum) * 100;
+    const from = x;
+    x += width;
+    return width > 0 && svg("rect", { x: from, y: 0, width: Math.max(0.2, width - 0.3), height: 8, class: kind_of(word) });
+  }));
 }

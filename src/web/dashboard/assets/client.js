@@ -2,11 +2,15 @@
 
 import { h, on, put } from "./dom.js";
 import { get, segment } from "./api.js";
-import { badge, bars } from "./chart.js";
-import { cause, restart } from "./actors.js";
-import { act } from "./dialog.js";
-import { why } from "./overview.js";
-import { ago, bytes, clock, count, ms, rate, reason, time, until } from "./format.js";
+import { badge } from "./badge.js";
+import { bars } from "./chart.js";
+import { attempt_table } from "./attempts.js";
+import { CLIENT_ACTIONS, client_buttons } from "./client_actions.js";
+import { is_read, opens } from "./table.js";
+import { event_list } from "./overview.js";
+import { tile } from "./tiles.js";
+import { cause, foreign, reason, why } from "./words.js";
+import { ago, bytes, count, ms, plain, plural, rate, time, until } from "./format.js";
 
 const ATTEMPTS = 30;
 
@@ -16,44 +20,44 @@ export async function client({ root, live, parts: [id], every, listen }) {
   const load = async () => {
     // One that is in the store but not in a snapshot yet, or the other way round, is shown all the same.
     const answers = await Promise.allSettled([get(`/v1/dashboard/${segment(id)}`), get(path), get(`${path}/attempts`, { limit: ATTEMPTS }),
-      get("/v1/operational-events", { client: id, limit: 10, order: "newest" }), get("/v1/actors", { kind: "delivery", filter: id, limit: 200 })]);
+      get("/v1/operational-events", { client: id, limit: 8, order: "newest" }), get("/v1/actors", { kind: "delivery", filter: id, limit: 200 })]);
     if (answers[0].status === "rejected" && answers[1].status === "rejected") throw answers[1].reason;
     const [one, two, three, four, five] = answers.map((answer) => answer.value);
     actor = five ? five.rows.find((actor) => actor.id === id) : actor;
-    [shown, stored, attempts, events] = [one ?? shown, two ?? stored, three ?? attempts, four?.events ?? events ?? []];
+    [shown, stored, events] = [one ?? shown, two ?? stored, four?.events ?? events ?? []];
+    if (!attempts || !is_read(tried)) attempts = three ?? attempts;
   };
+  const tried = h("section", { class: "card flush" });
   await load();
   const head = h("div", { class: "head" });
-  const buttons = h("div", { class: "buttons" });
+  const said = h("p", { class: "quiet" });
+  const figures = h("section", { class: "figures", "aria-label": "Figures" });
+  const chart = h("section", { class: "card" });
   const facts = h("section", { class: "card" });
-  const numbers = h("section", { class: "card" });
-  const tried = h("section", { class: "card wide flush" });
-  const config = h("section", { class: "card wide" });
   const happened = h("section", { class: "card" });
-  root.append(h("p", { class: "crumbs" }, h("a", { href: "#/clients" }, "Clients"), " / ", id), head, buttons,
-    h("div", { class: "grid" }, facts, numbers, happened, tried, config));
+  const config = h("section", { class: "card" });
+  root.append(h("p", { class: "crumbs" }, h("a", { href: "#/clients" }, "Clients"), "/", foreign(id)), head, said, figures,
+    h("div", { class: "split even" }, chart, facts), tried, h("div", { class: "split" }, happened, config));
+  opens(tried);
 
   const show = () => {
     const now = live.now();
     const view = shown?.client;
-    put(head, h("h1", {}, id), view ? badge(view.phase) : badge("stopped", "not served yet"), view && h("p", { class: "why" }, why(view) === "–" ? "" : why(view)));
-    put(buttons, actions(view, stored));
-    put(facts, view ? state_list(view, now, actor) : h("p", { class: "empty" }, "Its first numbers come within a second."));
-    put(numbers, view ? figures(view, shown.minutes) : "");
-    put(tried, attempt_table(attempts, now));
-    put(happened, h("h2", {}, "What happened"), events.length ? h("ul", { class: "plain events" }, events.map((event) => h("li", { "data-key": `e${event.id}` }, badge(event.type),
-      h("span", {}, reason(event.reason)), h("time", { class: "quiet", title: time(event.at_ms) }, ago(event.at_ms, now))))) : h("p", { class: "empty" }, "Nothing worth telling."));
-    put(config, h("h2", {}, "Config"), stored?.config ? [
-      h("p", { class: "quiet" }, `${stored.config.status}, changed ${ago(stored.config.updated_at_ms, now)}${stored.config.owner ? `, owner ${stored.config.owner}` : ""}. Secrets are not shown.`),
-      stored.config.fault && h("p", { class: "notice" }, `${stored.config.fault.key}: ${stored.config.fault.problem}`),
-      h("pre", { tabindex: "0" }, JSON.stringify(stored.config.value, null, 2))] : h("p", { class: "empty" }, "It has no config."));
+    put(head, h("h1", { title: plain(id) }, foreign(id)), view ? badge(view.phase) : badge("waiting", "not served yet"), h("div", { class: "buttons" }, client_buttons(view, stored)));
+    put(said, view ? sentence(view, now) : "Its first numbers come within a second.");
+    put(figures, view ? numbers(view, now) : "");
+    put(chart, deliveries(view, shown?.minutes ?? []));
+    put(facts, view ? state_list(view, now, actor) : h("p", { class: "empty" }, "Not known yet."));
+    put(tried, attempt_table(attempts, now, ATTEMPTS));
+    put(happened, event_list(events, now, id));
+    put(config, config_of(stored, now));
   };
   const again = async () => {
     try { await load(); } catch { return; }
     show();
   };
-  on(buttons, "click", "[data-act]", async (button) => {
-    if (await ACTIONS[button.dataset.act](id, path, shown?.client)) again();
+  on(head, "click", "[data-do]", async (button) => {
+    if (await CLIENT_ACTIONS[button.dataset.do](id, path, shown?.client)) again();
   });
   listen("clients", ({ detail }) => {
     const found = detail.changed.find((one) => one.client === id);
@@ -64,76 +68,58 @@ export async function client({ root, live, parts: [id], every, listen }) {
   show();
 }
 
-function actions(view, stored) {
-  const paused = stored?.paused;
-  const is_active = stored?.config && stored.config.status === "ACTIVE" && !stored.config.deleted;
-  const has_config = stored?.config && !stored.config.deleted;
-  const button = (name, text, more) => h("button", { "data-act": name, "data-key": name, ...more }, text);
+// What happens, and what comes next.
+function sentence(view, now) {
+  const ill = upper(why({ ...view, disable_at_ms: undefined, restarts: 0 }, now));
+  switch (view.phase) {
+    case "healthy": return ill || "Everything is sent at once.";
+    case "degraded": return `${ill}. One change is tried ${until(view.next_attempt_at_ms, now)}; what else comes waits in the stash, in order.`;
+    case "draining": return `${ill || "It works again"}. What waited goes out, the oldest first.`;
+    case "paused": return `${ill}. Its changes wait in the stash until it is resumed.`;
+    default: return `${ill}. New changes are skipped; what waited stays.`;
+  }
+}
+
+const upper = (text) => text.slice(0, 1).toUpperCase() + text.slice(1);
+
+function numbers(view, now) {
+  const { latency } = view;
   return [
-    has_config && button("retry", "Try now"),
-    has_config && (paused ? button("resume", "Resume", { class: "strong" }) : button("pause", "Pause")),
-    has_config && (is_active ? button("disable", "Disable", { class: "danger" }) : button("enable", "Enable", { class: "strong" })),
-    view?.actor && button("restart", "Restart actor"),
-    (view?.dead ?? 0) > 0 && button("replay", `Replay ${count(view.dead)} dead`),
+    tile("Deliveries", `${rate(view.rate)}/s`, view.failure_rate ? h("span", { class: "bad-text" }, `${rate(view.failure_rate)}/s fail`) : `${count(view.delivered)} since the start`),
+    tile("Answer time p95", ms(latency?.p95), latency ? `p50 ${ms(latency.p50)} · p99 ${ms(latency.p99)}` : "none lately"),
+    tile("In the stash", count(view.stashed), view.stashed ? `oldest ${ago(view.oldest_ts_ms, now)} · ${bytes(view.stashed_bytes)}` : "nothing waits"),
+    tile("In memory", count(view.in_flight + view.queued), `${count(view.in_flight)} on the wire · ${count(view.queued)} queued`),
+    tile("Next try", view.next_attempt_at_ms ? until(view.next_attempt_at_ms, now) : "–", `last success ${ago(view.last_success_ms, now)}`),
+    view.disable_at_ms ? tile("Switched off", until(view.disable_at_ms, now), "if nothing succeeds before", null, "bad") :
+      tile("Dead letters", view.dead ? h("a", { href: `#/dead?client=${segment(view.client)}` }, count(view.dead)) : "0", view.dead ? "given up" : "none was given up"),
   ];
 }
 
-const ACTIONS = {
-  retry: (id, path) => act({ path: `${path}/retry`, done: `${id} is tried now` }),
-  pause: (id, path) => act({ question: { title: `Pause ${id}?`, text: "Its changes wait until it is resumed. Requests on the wire end.", button: "Pause", reason: true },
-    path: `${path}/pause`, body: {}, done: `${id} is paused` }),
-  resume: (id, path) => act({ path: `${path}/resume`, done: `${id} goes on` }),
-  disable: (id, path) => act({ question: { title: `Disable ${id}?`, danger: true, button: "Disable",
-    text: ["New changes are skipped, not kept: the client needs a resync afterwards.", "What waits already stays. To keep new changes, pause it instead."] },
-    method: "PUT", path, body: { status: "INACTIVE" }, done: `${id} is disabled` }),
-  enable: (id, path) => act({ method: "PUT", path, body: { status: "ACTIVE" }, done: `${id} is enabled` }),
-  restart: (id) => restart("delivery", id),
-  replay: (id, path) => act({ question: { title: `Replay the dead letters of ${id}?`, button: "Replay",
-    text: "The oldest 100 that no newer change has replaced are sent again." }, path: `${path}/dead-letters/replay`, body: {},
-    done: (answer) => `${answer.replayed} replayed${answer.next ? ", there are more" : ""}${refusals(answer.refused)}` }),
-};
-
-const refusals = (refused) => Object.entries(refused ?? {}).map(([reason, number]) => `, ${number} refused: ${reason.replaceAll("_", " ")}`).join("");
-
-function list(pairs) {
-  return h("dl", {}, pairs.filter(Boolean).map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
+function deliveries(view, minutes) {
+  const last = minutes.at(-1);
+  return [h("div", { class: "title" }, h("h2", {}, "Deliveries by minute"), h("span", { class: "quiet figure" }, view ? `${count(view.delivered)} delivered, ${count(view.failed)} failed since the start` : "")),
+    bars(`Deliveries and failures of each minute: ${last?.join(" and ") ?? "none yet"} in the last one`, minutes, 60),
+    h("p", { class: "quiet axis" }, h("span", {}, "an hour ago"), !minutes.length && h("span", {}, "no whole minute yet"), h("span", {}, "now"))];
 }
 
 function state_list(view, now, actor) {
-  return [h("h2", {}, "State"), list([
-    ["Since", view.since_ms ? `${time(view.since_ms)} (${ago(view.since_ms, now)})` : "it has not been served lately"],
+  const pairs = [
+    ["Since", view.since_ms ? [time(view.since_ms), h("br"), h("span", { class: "quiet" }, ago(view.since_ms, now))] : "it has not been served lately"],
     ["Webhook", view.webhook ?? "–"],
-    view.next_attempt_at_ms && ["Next try", until(view.next_attempt_at_ms, now)],
-    view.disable_at_ms && ["Switched off", `${until(view.disable_at_ms, now)}, if nothing succeeds before`],
-    ["Last success", ago(view.last_success_ms, now)],
+    view.replica && ["Replica", view.replica],
     ["Last error", view.last_error ? `${reason(view.last_error.reason)}, ${ago(view.last_error.at_ms, now)}` : "none known"],
-    ["Waiting", view.stashed ? `${count(view.stashed)} in the stash (${bytes(view.stashed_bytes)}), the oldest ${ago(view.oldest_ts_ms, now)}` : "nothing"],
-    ["Dead", view.dead ? h("a", { href: `#/dead?client=${segment(view.client)}` }, count(view.dead)) : "none"],
+    view.dead > 0 && ["Dead", h("a", { href: `#/dead?client=${segment(view.client)}` }, count(view.dead))],
     view.dropped > 0 && ["Dropped", `${count(view.dropped)}: it needs a resync`],
+    view.owner && ["Owner", [foreign(view.owner), view.blocked && " (blocked)"]],
+    ["Actor", view.actor ? [badge(view.actor), ` ${view.restarts ? `restarted ${plural(view.restarts, "time")}` : "never restarted"}`] : "none here: it rests, or another replica serves it"],
     actor?.last_cause && ["Last broke", cause(actor)],
-    ["Actor", view.actor ? [badge(view.actor), ` ${view.restarts ? `restarted ${view.restarts} times` : "never restarted"}`] : "none here: it rests, or another replica serves it"],
-  ])];
+  ];
+  return [h("div", { class: "title" }, h("h2", {}, "State")), h("dl", {}, pairs.filter(Boolean).map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]))];
 }
 
-function figures(view, minutes) {
-  return [h("h2", {}, "Deliveries"), list([
-    ["Now", `${rate(view.rate)}/s${view.failure_rate ? `, ${rate(view.failure_rate)}/s fail` : ""}`],
-    ["On the wire", count(view.in_flight)], ["Queued", count(view.queued)],
-    ["Answers", view.latency ? `p50 ${ms(view.latency.p50)}, p95 ${ms(view.latency.p95)}, p99 ${ms(view.latency.p99)}` : "none lately"],
-    ["Since the start", `${count(view.delivered)} delivered, ${count(view.failed)} failed`],
-  ]), bars(`Deliveries and failures of each minute: ${minutes.at(-1)?.join(" and ") ?? "none yet"} in the last one`, minutes, 60),
-  h("p", { class: "quiet axis" }, h("span", {}, "an hour ago"), h("span", {}, "now"))];
+function config_of(stored, now) {
+  const found = stored?.config;
+  if (!found) return [h("h2", {}, "Config"), h("p", { class: "empty" }, "It has none.")];
+  return [h("details", {}, h("summary", {}, "Config"), h("p", { class: "quiet" }, `${found.status}, changed ${ago(found.updated_at_ms, now)}. Secrets are not shown.`),
+    h("pre", { tabindex: "0" }, JSON.stringify(found.value, null, 2))), found.fault && h("p", { class: "notice" }, `${found.fault.key}: ${found.fault.problem}`)];
 }
-
-function attempt_table(attempts, now) {
-  const rows = [...(attempts?.attempts ?? []), ...(attempts?.recent ?? [])].sort((one, other) => other.at_ms - one.at_ms).slice(0, ATTEMPTS);
-  if (!rows.length) return [h("h2", {}, "Attempts"), h("p", { class: "empty" }, "None is remembered.")];
-  return [h("h2", {}, "Attempts"), h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Attempts" }, h("table", { class: "rows" },
-    h("thead", {}, h("tr", {}, ["When", "Outcome", "Status", "Took", "Try", "Document", "Answer"].map((name) => h("th", { scope: "col" }, name)))),
-    h("tbody", {}, rows.map((attempt) => h("tr", { "data-key": `${attempt.event_id}.${attempt.at_ms}.${attempt.attempt}` },
-      h("td", { "data-name": "When", title: `${time(attempt.at_ms)}, ${ago(attempt.at_ms, now)}` }, clock(attempt.at_ms)),
-      h("td", { "data-name": "Outcome" }, badge(attempt.outcome)), h("td", { class: "figure", "data-name": "Status" }, attempt.status ?? reason(attempt.reason)),
-      h("td", { class: "figure", "data-name": "Took" }, ms(attempt.latency_ms)), h("td", { class: "figure", "data-name": "Try" }, attempt.attempt),
-      h("td", { class: "code", "data-name": "Document", title: attempt.event_id }, attempt.document), h("td", { class: "code why", "data-name": "Answer" }, attempt.answer || "–"))))))];
-}
-

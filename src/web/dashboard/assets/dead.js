@@ -1,41 +1,47 @@
 // What was given up: payloads of clients, and source records that could not be read.
 
 import { h, on, put } from "./dom.js";
-import { api, get, segment } from "./api.js";
-import { act, say } from "./dialog.js";
-import { client_link } from "./overview.js";
-import { ago, bytes, count, time } from "./format.js";
+import { get } from "./api.js";
+import { say } from "./dialog.js";
+import { is_read, opens, table } from "./table.js";
+import { DEAD_ACTIONS, letter_path, show_payload } from "./dead_actions.js";
+import { deed, may_act } from "./session.js";
+import { client_link, document_name, reason } from "./words.js";
+import { ago, bytes, count, plain, time } from "./format.js";
 
 const PAGE = 50;
+const ABOUT = {
+  dead: "Payloads that the client refused too often, or that broke their actor. They are kept until they are purged, and can be sent again.",
+  superseded: "Given up, and then a newer change of the same document was delivered: there is nothing left to send.",
+  source: "Records of the source stream that could not be read. They were passed over, nothing else was.",
+};
+const NONE = { dead: "None. What a webhook refuses ten times would stand here.", superseded: "None.", source: "None. Every record could be read." };
 
-export async function dead({ root, live, parts: [kind], query, every }) {
-  const source = kind === "source";
+export async function dead({ root, live, parts: [part], query, every, listen }) {
+  const kind = part === "source" ? "source" : query.get("state") === "superseded" ? "superseded" : "dead";
   const client = query.get("client") ?? "";
-  const superseded = query.get("state") === "superseded";
-  const path = source ? "/v1/dead-letters/source" : "/v1/dead-letters";
-  const first = { limit: PAGE, ...(source ? {} : { client, state: superseded ? "superseded" : "" }) };
+  const path = kind === "source" ? "/v1/dead-letters/source" : "/v1/dead-letters";
+  const first = { limit: PAGE, ...(kind === "source" ? {} : { client, state: kind === "superseded" ? "superseded" : "" }) };
   let { dead_letters: letters, next } = await get(path, first);
   let pages = 1;
-  const body = h("div", {});
-  const detail = h("div", {});
-  const tab = (href, text, here) => h("a", { href, "aria-current": here && "page" }, text);
-  root.append(h("h1", {}, "Dead letters"), h("nav", { class: "tabs", "aria-label": "Kinds" }, tab("#/dead", "Payloads", !source && !superseded), tab("#/dead?state=superseded", "Superseded", superseded), tab("#/dead/source", "Source records", source)),
-    h("p", { class: "quiet" }, source ? "Records of the source stream that could not be read. They were passed over, nothing else was." :
-      superseded ? "Given up, and then a newer change of the same document was delivered: there is nothing left to send." :
-      "Payloads that the client refused too often, or whose client is gone. They are kept until they are purged."),
-    client && h("p", {}, "Of ", client_link(client), " only. ", h("a", { href: "#/dead" }, "Show all")), body, detail);
+  const list = h("div", { class: "card flush" });
+  const foot = h("div", { class: "foot" });
+  const tab = (href, text, here) => h("a", { href, "aria-current": here === kind && "page" }, text);
+  root.append(h("h1", { class: "unseen" }, "Dead letters"), h("nav", { class: "tabs", "aria-label": "Kinds" }, tab("#/dead", "Payloads", "dead"), tab("#/dead?state=superseded", "Superseded", "superseded"), tab("#/dead/source", "Source records", "source")),
+    h("p", { class: "quiet" }, ABOUT[kind], client && [" Of ", client_link(client), " only: ", h("a", { href: "#/dead" }, "show all"), "."]), list, foot);
+  opens(list);
   const show = () => {
     const now = live.now();
-    put(body, letters.length ? [h("div", { class: "card flush" }, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Dead letters" }, (source ? source_table : payload_table)(letters, now))),
-      next !== null && h("div", { class: "foot" }, h("button", { "data-act": "more" }, "More"))] : h("p", { class: "card empty" }, "There are none."));
+    put(list, !letters.length ? h("p", { class: "empty" }, NONE[kind]) : kind === "source" ? source_table(letters, now) : payload_table(letters, now));
+    put(foot, letters.length > 0 && h("p", { class: "quiet figure" }, `${count(letters.length)} shown, the newest first`), next !== null && h("button", { "data-go": "more" }, "More"));
   };
   const again = async () => {
-    // Who has read on is not thrown back.
-    if (pages > 1) return;
+    // Who has read on is not thrown back, and what is read does not move.
+    if (pages > 1 || is_read(list)) return;
     try { ({ dead_letters: letters, next } = await get(path, first)); } catch { return; }
     show();
   };
-  const more = async () => {
+  on(foot, "click", "[data-go]", async () => {
     try {
       const found = await get(path, { ...first, after: next });
       letters = [...letters, ...found.dead_letters];
@@ -43,67 +49,40 @@ export async function dead({ root, live, parts: [kind], query, every }) {
       pages += 1;
     } catch (error) { say(error.message, "bad"); }
     show();
-  };
-  on(body, "click", "[data-act]", async (button) => {
-    const { act: action, client, event, id } = button.dataset;
-    if (action === "more") return more();
-    if (action === "body") return show_body(client, event);
-    if (await ACTIONS[action](client, event, id)) {
-      letters = letters.filter((letter) => action === "redrive" || !(letter.client === client && letter.event_id === event));
-      show();
-    }
   });
-  const show_body = async (client, event) => {
-    try {
-      const letter = await get(letter_path(client, event), { body: true });
-      let text = letter.body ?? letter.body_base64;
-      // Laid out for reading only when that changes no number.
-      try { const laid = JSON.stringify(JSON.parse(text), null, 2); if (JSON.stringify(JSON.parse(text)) === text) text = laid; } catch { /* As it is. */ }
-      put(detail, h("section", { class: "card", tabindex: "-1" }, h("h2", {}, `Payload ${event}`), h("pre", { tabindex: "0" }, text)));
-      detail.firstChild.focus();
-      detail.scrollIntoView({ block: "nearest" });
-    } catch (error) { say(error.message, "bad"); }
-  };
+  on(list, "click", "[data-payload]", ({ dataset }) => show_payload(dataset.client, dataset.payload));
+  on(list, "click", "[data-do]", async ({ dataset }) => {
+    const { do: action, client: whose, event, id } = dataset;
+    if (!await DEAD_ACTIONS[action](whose, event, id)) return;
+    letters = letters.filter((letter) => action === "redrive" || letter_path(letter.client, letter.event_id) !== letter_path(whose, event));
+    show();
+  });
   show();
+  listen("snapshot", show);
   every(4000, again);
 }
 
-const letter_path = (client, event) => `/v1/dead-letters/${segment(client)}/${segment(event)}`;
-
-const ACTIONS = {
-  async replay(client, event) {
-    // Asked for first without force: whoever would send a receiver back is told so, and asked.
-    try {
-      await api("POST", `${letter_path(client, event)}/replay`);
-      say(`${event} is sent again`);
-      return true;
-    } catch (error) {
-      if (error.status !== 409) { say(error.message, "bad"); return false; }
-      return act({ question: { title: "Replay it all the same?", text: [error.message, "The receiver may then hold an older state of this document than before."], button: "Replay", danger: true },
-        path: `${letter_path(client, event)}/replay?force=true`, done: `${event} is sent again` });
-    }
-  },
-  remove: (client, event) => act({ question: { title: "Delete this dead letter?", text: "Its payload is gone then, and can never be sent.", button: "Delete", danger: true },
-    method: "DELETE", path: letter_path(client, event), done: `${event} is deleted` }),
-  redrive: (_, __, id) => act({ question: { title: "Read this record again?", text: "If this version can read it, it goes into the source stream once more, as another event.", button: "Read again" },
-    path: `/v1/dead-letters/source/${segment(id)}/redrive`, done: "It was read and is on its way" }),
-};
-
-const head = (names) => h("thead", {}, h("tr", {}, names.map((name) => h("th", { scope: "col" }, name))));
-
 function payload_table(letters, now) {
-  return h("table", { class: "rows" }, head(["Document", "Client", "Reason", "Attempts", "Failed first", "Failed last", "Size", "Do"]), h("tbody", {}, letters.map((letter) => {
-    const button = (action, text, kind = "") => h("button", { class: kind, "data-act": action, "data-client": letter.client, "data-event": letter.event_id, "aria-label": `${text} ${letter.document}` }, text);
-    return h("tr", { "data-key": `${letter.client}/${letter.event_id}` }, h("th", { scope: "row", class: "code", title: letter.event_id }, letter.document),
-      h("td", { "data-name": "Client" }, client_link(letter.client)), h("td", { "data-name": "Reason", class: "why" }, letter.reason), h("td", { class: "figure", "data-name": "Attempts" }, count(letter.attempts)),
-      h("td", { class: "figure", "data-name": "Failed first", title: time(letter.first_failed_at_ms) }, ago(letter.first_failed_at_ms, now)), h("td", { class: "figure", "data-name": "Failed last", title: time(letter.last_failed_at_ms) }, ago(letter.last_failed_at_ms, now)),
-      h("td", { class: "figure", "data-name": "Size" }, bytes(letter.bytes)), h("td", { "data-name": "Do" }, h("div", { class: "buttons" }, button("replay", "Replay"), button("body", "Payload", "plain"), button("remove", "Delete", "plain"))));
-  })));
+  const buttons = (letter) => {
+    const of = { class: undefined, "data-client": letter.client, "data-event": letter.event_id };
+    return h("div", { class: "buttons" }, deed("replay", "Replay", { ...of, "aria-label": `Replay ${letter.document}` }),
+      // It may hold what only those may see who answer for it.
+      may_act() && h("button", { class: "plain", "data-payload": letter.event_id, "data-client": letter.client, "data-key": "payload", "aria-label": `Payload ${letter.document}` }, "Payload"),
+      deed("remove", "Delete", { ...of, class: "plain", "aria-label": `Delete ${letter.document}` }));
+  };
+  return table("Dead letters", [
+    { name: "Document", wide: "p30", of: (letter) => document_name(letter.document), title: (letter) => letter.event_id },
+    { name: "Client", wide: "w150", kind: "long", of: (letter) => client_link(letter.client) },
+    { name: "Why", kind: "cut", of: (letter) => reason(letter.reason) },
+    { name: "Attempts", kind: "n", wide: "w80", of: (letter) => count(letter.attempts) },
+    { name: "Failed last", kind: "n", wide: "w100", of: (letter) => ago(letter.last_failed_at_ms, now), title: (letter) => `first ${time(letter.first_failed_at_ms)}, last ${time(letter.last_failed_at_ms)}` },
+    { name: "Size", kind: "n", wide: "w80", extra: true, of: (letter) => bytes(letter.bytes) },
+    { name: "Do", unseen: true, kind: "acts", wide: "w240", of: buttons }], letters, { key: (letter) => `${letter.client}/${letter.event_id}` });
 }
 
-function source_table(letters, now) {
-  return h("table", { class: "rows" }, head(["Place", "Reason", "When", "Do"]), h("tbody", {}, letters.map((letter) => h("tr", { "data-key": letter.id },
-    h("th", { scope: "row", class: "code" }, `${letter.topic} ${letter.partition}/${letter.offset}`), h("td", { class: "why", "data-name": "Reason" }, letter.reason),
-    h("td", { class: "figure", "data-name": "When", title: time(letter.timestamp_ms) }, ago(letter.timestamp_ms, now)),
-    h("td", { "data-name": "Do" }, letter.record ? h("button", { "data-act": "redrive", "data-id": letter.id, "aria-label": `Read again ${letter.topic} ${letter.offset}` }, "Read again") : "not kept")))));
-}
+const source_table = (letters, now) => table("Source records", [
+  { name: "Place", of: (letter) => h("code", {}, plain(`${letter.topic} ${letter.partition}/${letter.offset}`)) },
+  { name: "Why", kind: "cut", of: (letter) => plain(letter.reason) },
+  { name: "When", kind: "n", wide: "w120", of: (letter) => ago(letter.timestamp_ms, now), title: (letter) => time(letter.timestamp_ms) },
+  { name: "Do", unseen: true, kind: "acts", wide: "w150", of: (letter) => (letter.record ? h("div", { class: "buttons" }, deed("redrive", "Read again", { "data-id": letter.id, "aria-label": `Read again ${letter.topic} ${letter.offset}` })) : "not kept") },
+], letters, { key: ({ id }) => String(id) });

@@ -12,6 +12,24 @@ export function say(text, kind = "ok") {
   setTimeout(() => note.remove(), kind === "ok" ? 5000 : 12000);
 }
 
+function open(dialog, closed) {
+  dialog.addEventListener("close", () => {
+    dialog.remove();
+    closed?.();
+  });
+  // A click beside it closes it.
+  dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
+  document.body.append(dialog);
+  dialog.showModal();
+}
+
+// Something to read.
+export function show_dialog(title, size, ...content) {
+  const dialog = h("dialog", { class: size, "aria-labelledby": "shown" }, h("h2", { id: "shown" }, title), content,
+    h("div", { class: "buttons" }, h("button", { autofocus: true, onclick: () => dialog.close() }, "Close")));
+  open(dialog);
+}
+
 // Resolves to what was written into the reason, or undefined: not to be done.
 export function ask({ title, text, button, danger, reason }) {
   return new Promise((resolve) => {
@@ -22,12 +40,8 @@ export function ask({ title, text, button, danger, reason }) {
       h("div", { class: "buttons" },
         h("button", { type: "button", class: "plain", onclick: () => dialog.close() }, "Cancel"),
         h("button", { value: "yes", class: danger ? "danger" : "strong" }, button)));
-    const dialog = h("dialog", { "aria-labelledby": "asked", onclose: () => {
-      resolve(dialog.returnValue === "yes" ? (input?.value ?? "") : undefined);
-      dialog.remove();
-    } }, form);
-    document.body.append(dialog);
-    dialog.showModal();
+    const dialog = h("dialog", { "aria-labelledby": "asked" }, form);
+    open(dialog, () => resolve(dialog.returnValue === "yes" ? (input?.value ?? "") : undefined));
     // What destroys is not done by a thoughtless Enter.
     if (danger) form.querySelector(".plain").focus();
   });

@@ -51,7 +51,7 @@ export function morph(old, next) {
   }
 }
 
-// Nodes that listen are replaced whole: what they listen with is new.
+// Nodes of their own are replaced whole: they listen, with what is new.
 const alike = (one, other) =>
   one.nodeType === other.nodeType && one.nodeName === other.nodeName &&
   (one.nodeType !== 1 || (one.dataset.key === other.dataset.key && !one.hasAttribute("data-own")));
@@ -61,6 +61,7 @@ function same(old, wanted) {
     if (old.nodeValue !== wanted.nodeValue) old.nodeValue = wanted.nodeValue;
     return;
   }
+  // What a reader opened stays open.
   for (const { name } of [...old.attributes]) if (!wanted.hasAttribute(name) && name !== "open") old.removeAttribute(name);
   for (const { name, value } of wanted.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
   morph(old, wanted);

@@ -2,47 +2,66 @@
 
 import { h, on, put } from "./dom.js";
 import { get } from "./api.js";
-import { badge } from "./chart.js";
-import { client_link } from "./overview.js";
+import { badge } from "./badge.js";
 import { say } from "./dialog.js";
-import { ago, reason, time } from "./format.js";
+import { is_read, opens, table } from "./table.js";
+import { client_link, reason } from "./words.js";
+import { ago, plain, span, time } from "./format.js";
 
 const PAGE = 100;
 
-export async function events({ root, live, query, every }) {
+export async function events({ root, live, query, every, listen }) {
   const client = query.get("client") ?? "";
-  let { events, next } = await get("/v1/operational-events", { client, limit: PAGE, order: "newest" });
-  const body = h("div", { class: "card flush" });
+  const ask = (after) => get("/v1/operational-events", { client, limit: PAGE, order: "newest", after });
+  let { events, next } = await ask();
+  const list = h("div", { class: "card flush" });
   const foot = h("div", { class: "foot" });
-  root.append(h("h1", {}, "Events"), client ? h("p", {}, "Of ", client_link(client), " only. ", h("a", { href: "#/events" }, "Show all")) : "", body, foot);
+  root.append(h("h1", { class: "unseen" }, "Events"), event_tabs("events"), client ? h("p", {}, "Of ", client_link(client), " only: ", h("a", { href: "#/events" }, "show all"), ".") : "", list, foot);
+  opens(list);
   const show = () => {
     const now = live.now();
-    put(body, events.length ? h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Events" }, h("table", { class: "rows" },
-      h("thead", {}, h("tr", {}, ["When", "What", "Client", "Why", "More"].map((name) => h("th", { scope: "col" }, name)))),
-      h("tbody", {}, events.map((event) => h("tr", { "data-key": `e${event.id}` }, h("td", { class: "figure", "data-name": "When", title: time(event.at_ms) }, ago(event.at_ms, now)),
-        h("td", { "data-name": "What" }, badge(event.type)), h("td", { "data-name": "Client" }, event.client ? client_link(event.client) : "–"), h("td", { class: "why", "data-name": "Why" }, reason(event.reason) || "–"),
-        h("td", { class: "code why", "data-name": "More" }, Object.entries(event.details).map(([name, value]) => `${name}=${typeof value === "object" ? JSON.stringify(value) : value}`).join(" ") || "–")))))) :
-      h("p", { class: "empty" }, "Nothing worth telling has happened."));
-    put(foot, next !== null && h("button", { "data-act": "more" }, "Older"));
+    put(list, events.length ? table("Events", [
+      { name: "When", wide: "w120", of: (event) => h("span", { class: "figure" }, ago(event.at_ms, now)), title: (event) => time(event.at_ms) },
+      { name: "What", kind: "state", wide: "w180", of: (event) => badge(event.type) },
+      { name: "Client", kind: "long", wide: "p20", of: (event) => event.client && client_link(event.client) },
+      { name: "Why", kind: "cut", wide: "p20", of: (event) => reason(event.reason) },
+      { name: "More", kind: "cut", code: true, spare: true, of: (event) => more(event.details, now) }], events, { key: ({ id }) => `e${id}` }) :
+      h("p", { class: "empty" }, "Nothing worth telling has happened. Webhooks that fail and recover, clients that are switched off, actors that break would stand here."));
+    put(foot, next !== null && h("button", { "data-go": "more" }, "Older"));
   };
-  on(foot, "click", "[data-act]", async () => {
+  on(foot, "click", "[data-go]", async () => {
     try {
-      const older = await get("/v1/operational-events", { client, limit: PAGE, order: "newest", after: next });
+      const older = await ask(next);
       events = [...events, ...older.events];
       ({ next } = older);
     } catch (error) { say(error.message, "bad"); }
     show();
   });
   const again = async () => {
+    // What is read does not move.
+    if (is_read(list) || scrollY > 60) return;
     try {
-      const { events: newest } = await get("/v1/operational-events", { client, limit: PAGE, order: "newest" });
+      const { events: newest } = await ask();
       const known = events[0]?.id ?? 0;
-      const more = newest.filter((event) => event.id > known);
-      if (more.length === newest.length && newest.length === PAGE) { events = newest; next = newest.at(-1).id; }
-      else events = [...more, ...events];
+      const fresh = newest.filter((event) => event.id > known);
+      if (fresh.length === newest.length && newest.length === PAGE) { events = newest; next = newest.at(-1).id; }
+      else events = [...fresh, ...events];
     } catch { return; }
     show();
   };
   show();
+  listen("snapshot", show);
   every(2000, again);
 }
+
+// What happened by itself, and what somebody did.
+export const event_tabs = (here) => h("nav", { class: "tabs", "aria-label": "Kinds" }, [["events", "What happened"], ["events/audit", "Who did what"]].map(([path, text]) =>
+  h("a", { href: `#/${path}`, "aria-current": path === here && "page" }, text)));
+
+// Times as people say them, the rest as it is.
+const more = (details, now) => Object.entries(details).filter(([name]) => name !== "next_attempt_at_ms").map(([name, value]) => {
+  const said = name.replace(/_ms$/, "").replaceAll("_", " ");
+  if (/_(at|since)_ms$/.test(name) && typeof value === "number") return `${said} ${value > now ? `in ${span(value - now)}` : ago(value, now)}`;
+  if (/_ms$/.test(name) && typeof value === "number") return `${said} ${span(value)}`;
+  return `${said} ${plain(typeof value === "object" ? JSON.stringify(value) : String(value))}`;
+}).join(" · ");

@@ -2,24 +2,27 @@
 
 const units = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
 
-// 3 d 4 h; the two largest units.
+// 3 d 4 h, 12 min, 5 s: the largest unit, and beside days and hours the one below.
 export function span(ms) {
   if (ms === null || ms === undefined) return "–";
-  let seconds = Math.max(0, Math.round(ms / 1000));
-  const parts = [];
-  for (const [size, name] of units) {
-    const count = Math.floor(seconds / size);
-    if (count > 0) parts.push(`${count} ${name}`);
-    else if (parts.length) break;
-    seconds -= count * size;
-    if (parts.length === 2) break;
-  }
-  return parts.join(" ") || "0 s";
+  const seconds = Math.max(0, Math.floor(ms / 1000));
+  const at = units.findIndex(([size]) => seconds >= size);
+  if (at < 0) return "0 s";
+  const [size, name] = units[at];
+  const [below, name_below] = units[at + 1] ?? [];
+  const rest = size >= 3600 ? Math.floor((seconds % size) / below) : 0;
+  return `${Math.floor(seconds / size)} ${name}${rest ? ` ${rest} ${name_below}` : ""}`;
 }
 
 export const ago = (at, now) => (at ? (now - at < 1000 ? "now" : `${span(now - at)} ago`) : "–");
 
-export const until = (at, now) => (at ? (at <= now ? "now" : `in ${span(at - now)}`) : "–");
+export const until = (at, now) => (at ? (at <= now ? "now" : `in ${countdown(at - now + 999)}`) : "–");
+
+// What is near is seen to come nearer: 1:05 min.
+function countdown(ms) {
+  const seconds = Math.floor(ms / 1000);
+  return seconds < 60 || seconds >= 3600 ? span(ms) : `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")} min`;
+}
 
 export function count(number) {
   if (number === null || number === undefined) return "–";
@@ -57,13 +60,14 @@ export function share(value) {
   return `${percent === 100 || percent === 0 ? percent.toFixed(0) : percent.toFixed(1)} %`;
 }
 
-const clockTime = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
-const fullTime = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+const clockTime = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+const fullTime = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
 
 export const clock = (at) => clockTime.format(at);
 export const time = (at) => (at ? fullTime.format(at) : "–");
-// A reason as a person says it; what is no label stays as it is.
-const LABELS = { connect: "no connection", dns: "name not found", tls: "TLS failed", timeout: "no answer in time", closed: "connection closed", bad_answer: "broken answer", client_gone: "the client is gone" };
-export const reason = (label) => LABELS[label] ?? label.replace(/^status_(\d+)$/, "answers $1").replace(/\bstatus_(\d+)\b/, "$1");
 
 export const plural = (number, one, many = `${one}s`) => `${count(number)} ${number === 1 ? one : many}`;
+
+// Shows what would not be seen, or would turn the text around it: two ids that differ look different.
+export const plain = (text) => text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]/g,
+  (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`);

@@ -1,33 +1,60 @@
-// The process and what it stands on.
+// The process, those beside it, and what they stand on.
 
 import { h, put } from "./dom.js";
 import { get } from "./api.js";
-import { badge } from "./chart.js";
-import { ago, bytes, count, span } from "./format.js";
+import { badge } from "./badge.js";
+import { opens, table } from "./table.js";
+import { ago, bytes, count, plain, span } from "./format.js";
 
 export async function system({ root, live, listen }) {
   const first = await get("/v1/dashboard", { limit: 0 });
-  const body = h("div", {});
-  root.append(h("h1", {}, "System"), body);
+  const stores = h("section", { class: "card flush" });
+  const replicas = h("section", { class: "card flush" });
+  const facts = h("div", { class: "grid" });
+  root.append(h("h1", { class: "unseen" }, "System"), replicas, stores, facts);
+  opens(stores);
   const show = () => {
-    const { service, overview: all } = live.snapshot ?? first;
+    const snapshot = live.snapshot ?? first;
+    const { service, overview: all } = snapshot;
     const now = live.now();
-    const list = (pairs) => h("dl", {}, pairs.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
-    const nobody = all.unattended_roles;
-    put(body, h("div", { class: "grid" },
-      h("section", { class: "card" }, h("h2", {}, "This replica"), list([["Version", service.version], ["Mode", service.mode], ["State", service.ready ? badge("ok", "ready") : badge("down", service.missing ?? "not ready")],
-        ["Up", span(service.uptime_seconds * 1000)], ["Roles", service.roles.join(", ")],
-        ["Roles that nobody has", nobody === null ? "not known" : nobody.length ? h("strong", {}, nobody.join(", ")) : "none"]])),
-      h("section", { class: "card" }, h("h2", {}, "Stores"), h("table", { class: "rows" }, h("thead", {}, h("tr", {}, ["Store", "State", "Answered in", "Since"].map((name) => h("th", { scope: "col" }, name)))),
-        h("tbody", {}, all.dependencies.map((store) => h("tr", { "data-key": store.name }, h("th", { scope: "row" }, store.name), h("td", { "data-name": "State" }, badge(store.healthy ? "ok" : "down"), store.error && ` ${store.error}`),
-          h("td", { class: "figure", "data-name": "Answered in" }, `${store.took_ms} ms`), h("td", { class: "figure", "data-name": "Since" }, ago(store.since_ms, now))))))),
-      h("section", { class: "card" }, h("h2", {}, "Flow"), list([["Records to route", count(all.lag.source)], ["Transfers to deliver", count(all.lag.transfer)],
-        ["Oldest transfer", ago(all.lag.transfer_oldest_ms, now)], ["On the wire", count(all.in_flight)], ["Queued in memory", count(all.queued)],
-        ["Stash", `${count(all.stash.pending)} waiting (${bytes(all.stash.bytes)}), ${count(all.stash.dead)} dead`]])),
-      h("section", { class: "card" }, h("h2", {}, "This page"), list([["Made in", `${(all.cost_us / 1000).toFixed(1)} ms, once a second, for all who watch`], ["Stores asked", all.gathered_at_ms ? `${ago(all.gathered_at_ms, now)}, took ${all.gathering_ms} ms` : "not yet"],
-        ["Watching", count(service.streams)], ["Scope", "this replica: rates, latencies and actors are its own; states and the stash are everybody's"]]),
-        h("p", {}, h("a", { href: "/status" }, "/status"), " · ", h("a", { href: "/metrics" }, "/metrics")))));
+    const others = snapshot.replicas ?? all.replicas;
+    replicas.hidden = !others?.length;
+    if (others?.length) put(replicas, title("Replicas"), replica_table(others, now));
+    put(stores, title("Stores"), table("Stores", [
+      { name: "Store", wide: "w150", of: (store) => store.name }, { name: "State", kind: "state", wide: "w120", of: (store) => badge(store.healthy ? "ok" : "down") },
+      { name: "Answered in", kind: "n", wide: "w120", of: (store) => `${store.took_ms} ms` }, { name: "For", kind: "n", wide: "w120", of: (store) => span(now - store.since_ms) },
+      { name: "Error", kind: "cut", spare: true, of: (store) => plain(store.error ?? "") }], all.dependencies, { key: ({ name }) => name }));
+    put(facts, card("This replica", own(service, all)), card("Flow", flow(all, now)), card("This page", page(service, all, now), h("p", { class: "quiet" }, h("a", { href: "/status" }, "/status"), " · ", h("a", { href: "/metrics" }, "/metrics"))));
   };
   show();
   listen("snapshot", show);
 }
+
+const title = (text) => h("div", { class: "title" }, h("h2", {}, text));
+
+const card = (name, pairs, ...more) => h("section", { class: "card" }, h("h2", {}, name), h("dl", {}, pairs.map(([term, value]) => [h("dt", {}, term), h("dd", {}, value)])), more);
+
+function own(service, all) {
+  const nobody = all.unattended_roles;
+  return [["Version", service.version], ["Mode", service.mode], ["State", service.ready ? badge("ready") : badge("down", service.missing ?? "not ready")],
+    ["Up", span(service.uptime_seconds * 1000)], ["Roles", service.roles.join(", ")],
+    ["Nobody does", nobody === null ? "not known" : nobody.length ? h("strong", { class: "bad-text" }, nobody.join(", ")) : "every role is done by somebody"]];
+}
+
+const flow = (all, now) => [["To route", count(all.lag.source)], ["To deliver", count(all.lag.transfer)], ["Oldest of them", ago(all.lag.transfer_oldest_ms, now)],
+  ["On the wire", count(all.in_flight)], ["In memory", count(all.queued)], ["Stash", `${count(all.stash.pending)} waiting, ${bytes(all.stash.bytes)}`], ["Dead", count(all.stash.dead)]];
+
+const page = (service, all, now) => [["Made in", `${(all.cost_us / 1000).toFixed(1)} ms, each second, for all who watch`],
+  ["Stores asked", all.gathered_at_ms ? `${ago(all.gathered_at_ms, now)}, took ${all.gathering_ms} ms` : "not yet"], ["Watching", count(service.streams)], ["Shows", service.scope]];
+
+// What a replica tells of itself is not the same in every version: what is not there is a dash.
+const replica_table = (replicas, now) => table("Replicas", [
+  { name: "Replica", of: (one) => plain(String(one.name ?? one.id ?? one.replica ?? "?")) },
+  { name: "State", kind: "state", wide: "w120", of: (one) => badge(one.stale || one.ready === false ? "down" : "ok", one.stale ? "silent" : one.ready === false ? "not ready" : "ok") },
+  { name: "Version", wide: "w90", extra: true, of: (one) => one.version },
+  { name: "Roles", kind: "cut", of: (one) => one.roles?.join(", ") },
+  { name: "Clients", kind: "n", wide: "w90", of: (one) => count(one.clients) },
+  { name: "Actors", kind: "n", wide: "w90", of: (one) => count(one.actors?.total ?? one.actors) },
+  { name: "Up", kind: "n", wide: "w100", extra: true, of: (one) => (one.uptime_seconds === undefined ? "–" : span(one.uptime_seconds * 1000)) },
+  { name: "Heard", kind: "n", wide: "w100", of: (one) => ago(one.at_ms ?? one.seen_ms, now) },
+], replicas, { key: (one) => String(one.name ?? one.id ?? one.replica) });

@@ -1,4 +1,4 @@
-//! Who may use the API: the bearer of the admin token, or, where none is configured, this machine.
+//! Who may use the API: whoever has a token, or a browser's session that one vouches for; where none is configured, this machine.
 
 use std::net::IpAddr;
 
@@ -6,28 +6,37 @@ use actix_web::body::BoxBody;
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::http::{StatusCode, header};
 use actix_web::middleware::Next;
-use actix_web::{Error, ResponseError, web};
-use sha2::{Digest, Sha256};
+use actix_web::{Error, HttpMessage as _, HttpRequest, ResponseError, web};
 use url::{Host, Url};
 
-use super::Shared;
-use super::dashboard::session;
+use super::dashboard::session::{self, Sessions};
 use super::problem::Problem;
-use crate::domain::config::Secret;
+use super::{Shared, audit};
+use crate::domain::access::{AccessRole, AccessTokens, Caller};
 
-/// The middleware before everything under `/v1`.
+/// The middleware before everything under `/v1`: nobody unknown passes, and what acts is for operators and is written down.
 pub(super) async fn guard(
     request: ServiceRequest,
     next: Next<BoxBody>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
-    let shared = request.app_data::<web::Data<Shared>>();
-    let token = shared.and_then(|shared| shared.service.admin_token.as_ref());
-    let now_ms = shared.map_or(i64::MAX, |shared| shared.service.clock.now_ms());
-    match admit(token, &caller(&request), now_ms) {
-        Ok(()) => next.call(request).await,
+    let caller = match admit(&request) {
+        Ok(caller) => caller,
         // An answer, not an error: it gets the headers of all answers, and is counted.
+        Err(problem) => return Ok(request.into_response(problem.error_response())),
+    };
+    let acts = !request.method().is_safe();
+    let verdict = if acts { needs_operator(&caller, "to act") } else { Ok(()) };
+    request.extensions_mut().insert(caller.clone());
+    let record = if acts { audit::begin(&request, caller).await } else { None };
+    let answer = match verdict {
+        Ok(()) => next.call(request).await,
         Err(problem) => Ok(request.into_response(problem.error_response())),
+    };
+    if let Some(record) = record {
+        let status = answer.as_ref().map_or_else(|err| err.as_response_error().status_code(), ServiceResponse::status);
+        record.end(status).await;
     }
+    answer
 }
 
 /// The middleware before the page: with a token everybody may see the form that asks for it.
@@ -36,21 +45,51 @@ pub(super) async fn guard_page(
     next: Next<BoxBody>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
     let shared = request.app_data::<web::Data<Shared>>();
-    let has_token = shared.is_some_and(|shared| shared.service.admin_token.is_some());
-    match if has_token { Ok(()) } else { admit_local(&caller(&request)) } {
+    let has_token = shared.is_some_and(|shared| !shared.service.access.is_empty());
+    match if has_token { Ok(()) } else { admit_local(&sender(request.request())) } {
         Ok(()) => next.call(request).await,
         Err(problem) => Ok(request.into_response(problem.error_response())),
     }
 }
 
-fn caller(request: &ServiceRequest) -> Caller<'_> {
+/// Who sent a request that the guard let pass.
+pub(super) fn caller_of(request: &HttpRequest) -> Result<Caller, Problem> {
+    let caller = request.extensions().get::<Caller>().cloned();
+    caller.ok_or_else(|| Problem::new(StatusCode::UNAUTHORIZED, "it is not known who asks"))
+}
+
+/// Payloads are the data of the clients' users. To see that a delivery fails, and why, nobody needs them: so a viewer's token, which hangs on walls
+/// and stands in scripts, does not open them.
+pub(super) fn may_see_payloads(request: &HttpRequest) -> Result<(), Problem> {
+    needs_operator(&caller_of(request)?, "to see payloads")
+}
+
+fn needs_operator(caller: &Caller, to_do: &str) -> Result<(), Problem> {
+    if caller.role == AccessRole::Operator {
+        return Ok(());
+    }
+    let detail = format!("{to_do} needs the role operator, {} is a viewer", caller.name);
+    Err(Problem::new(StatusCode::FORBIDDEN, detail).with("needs", AccessRole::Operator.as_str()))
+}
+
+/// Who sends a request, if that may pass.
+fn admit(request: &ServiceRequest) -> Result<Caller, Problem> {
+    let Some(shared) = request.app_data::<web::Data<Shared>>() else {
+        return Err(Problem::unavailable("the service stops"));
+    };
+    let service = &shared.service;
+    let sessions = Sessions { key: &service.session_key, tokens: &service.access };
+    judge(&sessions, &sender(request.request()), service.clock.now_ms())
+}
+
+fn sender(request: &HttpRequest) -> Sender<'_> {
     let header = |name: header::HeaderName| {
         // A header that came twice is as good as a wrong one.
         let mut values = request.headers().get_all(name);
         let first = values.next().map(|value| value.to_str().unwrap_or("?"));
         if values.next().is_some() { Some("?") } else { first }
     };
-    Caller {
+    Sender {
         peer: request.peer_addr().map(|address| address.ip()),
         authorization: header(header::AUTHORIZATION),
         session: session::of(header(header::COOKIE)),
@@ -63,7 +102,7 @@ fn caller(request: &ServiceRequest) -> Caller<'_> {
 }
 
 /// What is known of the sender of a request. Forwarded addresses are not: anybody can write them.
-struct Caller<'a> {
+struct Sender<'a> {
     peer: Option<IpAddr>,
     authorization: Option<&'a str>,
     /// The cookie of a browser in which somebody logged in.
@@ -80,45 +119,42 @@ struct Caller<'a> {
 /// What proxies add.
 const FORWARDED: [&str; 4] = ["forwarded", "via", "x-forwarded-for", "x-real-ip"];
 
-fn admit(token: Option<&Secret>, caller: &Caller<'_>, now_ms: i64) -> Result<(), Problem> {
-    let Some(token) = token else { return admit_local(caller) };
-    let given = caller.authorization.and_then(|text| {
+fn judge(sessions: &Sessions<'_>, sender: &Sender<'_>, now_ms: i64) -> Result<Caller, Problem> {
+    let tokens: &AccessTokens = sessions.tokens;
+    if tokens.is_empty() {
+        return admit_local(sender).map(|()| Caller::loopback());
+    }
+    let given = sender.authorization.and_then(|text| {
         let (scheme, given) = text.split_once(' ')?;
         scheme.eq_ignore_ascii_case("bearer").then_some(given.trim())
     });
-    if given.is_some_and(|given| is_equal(given, token.expose())) {
-        return Ok(());
+    if let Some(token) = given.and_then(|given| tokens.find(given)) {
+        return Ok(token.caller.clone());
     }
-    let is_signed_in = caller.session.is_some_and(|session| session::is_valid(token, session, now_ms));
-    if is_signed_in && caller.authorization.is_none() {
-        if caller.acts && !caller.has_action_header {
+    let signed_in = sender.session.and_then(|session| sessions.read(session, now_ms));
+    match signed_in.filter(|_| sender.authorization.is_none()) {
+        Some(_) if sender.acts && !sender.has_action_header => {
             let detail = format!("what acts with a session needs the header {}", session::ACTION_HEADER);
-            return Err(Problem::new(StatusCode::FORBIDDEN, detail));
+            Err(Problem::new(StatusCode::FORBIDDEN, detail))
         }
-        return Ok(());
+        Some(token) => Ok(token.caller.clone()),
+        None => Err(Problem::new(StatusCode::UNAUTHORIZED, "the token is missing or wrong")
+            .header(header::WWW_AUTHENTICATE, "Bearer")),
     }
-    Err(Problem::new(StatusCode::UNAUTHORIZED, "the admin token is missing or wrong")
-        .header(header::WWW_AUTHENTICATE, "Bearer"))
-}
-
-/// Compares digests, byte by byte to the end: neither the content nor the length of the token shows in the time.
-pub(super) fn is_equal(given: &str, token: &str) -> bool {
-    let (given, token) = (Sha256::digest(given), Sha256::digest(token));
-    given.iter().zip(token.iter()).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
 }
 
 /// Without a token: this machine only, and no web page that a browser on it happens to show.
-fn admit_local(caller: &Caller<'_>) -> Result<(), Problem> {
+fn admit_local(sender: &Sender<'_>) -> Result<(), Problem> {
     let refuse = |why: &str| Err(Problem::new(StatusCode::FORBIDDEN, why));
-    if !caller.peer.is_some_and(|peer| peer.to_canonical().is_loopback()) {
-        return refuse("without an admin token (DISPATCHER_ADMIN_TOKEN) only this machine is answered");
+    if !sender.peer.is_some_and(|peer| peer.to_canonical().is_loopback()) {
+        return refuse("without a token (DISPATCHER_ADMIN_TOKEN) only this machine is answered");
     }
     // A proxy on this machine hands on the requests of others.
-    if caller.is_forwarded {
-        return refuse("without an admin token no request that a proxy handed on is answered");
+    if sender.is_forwarded {
+        return refuse("without a token no request that a proxy handed on is answered");
     }
     // A page can point a name of its own at 127.0.0.1: its requests carry that name.
-    let Some(host) = caller.host.and_then(authority) else {
+    let Some(host) = sender.host.and_then(authority) else {
         return refuse("the request names no host");
     };
     let is_local = match &host.0 {
@@ -126,13 +162,13 @@ fn admit_local(caller: &Caller<'_>) -> Result<(), Problem> {
         Host::Ipv4(_) | Host::Ipv6(_) => true,
     };
     if !is_local {
-        return refuse("without an admin token the host must be localhost or an address");
+        return refuse("without a token the host must be localhost or an address");
     }
     // A page can also post to 127.0.0.1 itself: its requests carry its origin.
-    match caller.origin {
+    match sender.origin {
         None => Ok(()),
         Some(origin) if Url::parse(origin).ok().and_then(|url| of_url(&url)) == Some(host) => Ok(()),
-        Some(_) => refuse("without an admin token no other site's page is answered"),
+        Some(_) => refuse("without a token no other site's page is answered"),
     }
 }
 
@@ -151,10 +187,12 @@ fn of_url(url: &Url) -> Option<Authority> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::access::AccessToken;
+    use crate::domain::config::Secret;
 
     fn verdict(token: Option<&str>, peer: &str, headers: [Option<&str>; 3]) -> u16 {
         let [authorization, host, origin] = headers;
-        let caller = Caller {
+        let sender = Sender {
             peer: peer.parse().ok(),
             authorization,
             session: None,
@@ -164,8 +202,10 @@ mod tests {
             origin,
             is_forwarded: false,
         };
-        match admit(token.map(Secret::new).as_ref(), &caller, 0) {
-            Ok(()) => 200,
+        let tokens = token.map(|token| AccessToken::admin(&Secret::new(token))).into_iter().collect();
+        let tokens = AccessTokens::new(tokens).unwrap();
+        match judge(&Sessions { key: &[7; 32], tokens: &tokens }, &sender, 0) {
+            Ok(_) => 200,
             Err(problem) => problem.status_code().as_u16(),
         }
     }

@@ -1,0 +1,145 @@
+//! Who did what: every action is written down before it is done, and what came of it after.
+
+use std::future::Future;
+use std::time::Duration;
+
+use actix_web::dev::ServiceRequest;
+use actix_web::http::StatusCode;
+use actix_web::{HttpRequest, HttpResponse, web};
+use serde::{Deserialize, Serialize};
+
+use super::path::query;
+use super::problem::{Problem, ask};
+use super::{Shared, routes};
+use crate::domain::access::{AccessRole, Caller};
+use crate::domain::audit::{ActionOutcome, AuditEntry, NewAction};
+use crate::ports::audit::{AuditPage, LARGEST_AUDIT_PAGE};
+use crate::ports::{StoreError, StoreResult};
+
+/// How long an action waits for its entry. Then it is done all the same: who acts while the store is away has a reason to.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Changes of the platform's data come by this; nobody acts.
+const NO_ACTION: &str = "send_events";
+
+/// An action that goes on.
+pub(super) struct Record {
+    shared: web::Data<Shared>,
+    id: i64,
+}
+
+/// Writes down that a request acts. `None`: it does not, or its entry could not be written; then the log of the process has it.
+pub(super) async fn begin(request: &ServiceRequest, caller: Caller) -> Option<Record> {
+    let shared = request.app_data::<web::Data<Shared>>()?.clone();
+    let pattern = request.match_pattern()?;
+    let route = routes::find(request.method(), &pattern).filter(|route| route.name != NO_ACTION)?;
+    let action = NewAction::new(caller, route.name.into(), subject(&pattern, request.path()));
+    write(&shared, action).await.map(|id| Record { shared, id })
+}
+
+/// Writes down an action that has been done.
+pub(super) async fn note(shared: &web::Data<Shared>, caller: Caller, action: &str, status: StatusCode) {
+    let action = NewAction::new(caller, action.into(), String::new());
+    if let Some(id) = write(shared, action).await {
+        Record { shared: shared.clone(), id }.end(status).await;
+    }
+}
+
+async fn write(shared: &Shared, action: NewAction) -> Option<i64> {
+    let (by, name, subject) = (action.by.name.clone(), action.action.clone(), action.subject.clone());
+    match in_time(shared.service.audit.begin(action)).await {
+        Ok(id) => Some(id),
+        Err(err) => {
+            shared.service.metrics.audit_missed.inc();
+            log::error!("an action is not in the audit log err={err} by={by} action={name} subject={subject:?}");
+            None
+        }
+    }
+}
+
+impl Record {
+    /// Writes down how it was answered.
+    pub(super) async fn end(self, status: StatusCode) {
+        if let Err(err) = in_time(self.shared.service.audit.end(self.id, status.as_u16())).await {
+            self.shared.service.metrics.audit_missed.inc();
+            log::error!("the end of an action is not in the audit log err={err} id={} status={status}", self.id);
+        }
+    }
+}
+
+async fn in_time<T>(answer: impl Future<Output = StoreResult<T>>) -> StoreResult<T> {
+    let late = |_| StoreError::Unavailable("no answer in time".into());
+    tokio::time::timeout(PATIENCE, answer).await.map_err(late)?
+}
+
+/// The ids in a path, as they were sent.
+fn subject(pattern: &str, path: &str) -> String {
+    let ids = pattern.split('/').zip(path.split('/')).filter(|(part, _)| part.starts_with('{'));
+    ids.map(|(_, id)| id).collect::<Vec<_>>().join("/")
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Page {
+    by: Option<String>,
+    action: Option<String>,
+    subject: Option<String>,
+    before: Option<i64>,
+    limit: Option<usize>,
+}
+
+/// An action, as it is shown.
+#[derive(Serialize)]
+struct Action {
+    id: i64,
+    /// When it began, milliseconds since 1970, by the store's clock.
+    at_ms: i64,
+    /// The name of the token; `loopback` where none is needed.
+    by: String,
+    /// What that allowed then.
+    role: AccessRole,
+    /// The name of the operation.
+    action: String,
+    /// The ids in its path, percent-encoded, with `/` between them.
+    subject: String,
+    outcome: ActionOutcome,
+    /// The HTTP status of its answer.
+    status: Option<u16>,
+}
+
+impl From<AuditEntry> for Action {
+    fn from(entry: AuditEntry) -> Self {
+        let AuditEntry { id, at_ms, by, role, action, subject, status } = entry;
+        Self { id, at_ms, by, role, action, subject, outcome: ActionOutcome::of(status), status }
+    }
+}
+
+#[derive(Serialize)]
+struct Actions {
+    actions: Vec<Action>,
+    /// Goes on behind it, as `before`.
+    next: Option<i64>,
+}
+
+/// What operators did, the newest first, a page at a time.
+pub(super) async fn list(request: HttpRequest, shared: web::Data<Shared>) -> Result<HttpResponse, Problem> {
+    let Page { by, action, subject, before, limit } = query(&request)?;
+    let limit = limit.unwrap_or(100).clamp(1, LARGEST_AUDIT_PAGE);
+    let entries = ask(shared.service.audit.list(AuditPage { before, by, action, subject, limit })).await?;
+    let next = entries.last().filter(|_| entries.len() == limit).map(|last| last.id);
+    let actions = entries.into_iter().map(Action::from).collect();
+    Ok(HttpResponse::Ok().json(Actions { actions, next }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_subject_is_the_ids_of_the_path() {
+        let subject_of = |pattern, path| subject(pattern, path);
+        assert_eq!(subject_of("/v1/clients/{id}/pause", "/v1/clients/a%2Fb/pause"), "a%2Fb");
+        assert_eq!(subject_of("/v1/queues/{queue}/jobs/{id}", "/v1/queues/q/jobs/7"), "q/7");
+        assert_eq!(subject_of("/v1/clients", "/v1/clients"), "");
+    }
+}

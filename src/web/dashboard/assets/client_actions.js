@@ -1,0 +1,41 @@
+// What can be done with a client.
+
+import { act } from "./dialog.js";
+import { segment } from "./api.js";
+import { deed } from "./session.js";
+import { count, plain } from "./format.js";
+
+// The buttons for a client as it is now; the service decides by what it is then.
+export function client_buttons(view, stored) {
+  const has_config = stored?.config && !stored.config.deleted;
+  const is_active = has_config && stored.config.status === "ACTIVE";
+  return [
+    (view?.dead ?? 0) > 0 && deed("replay", `Replay ${count(view.dead)} dead`),
+    has_config && deed("retry", "Try now"),
+    view?.actor && deed("restart", "Restart actor"),
+    has_config && (stored.paused ? deed("resume", "Resume", { class: "strong" }) : deed("pause", "Pause")),
+    has_config && (is_active ? deed("disable", "Disable", { class: "danger" }) : deed("enable", "Enable", { class: "strong" })),
+  ];
+}
+
+const refusals = (refused) => Object.entries(refused ?? {}).map(([reason, number]) => `, ${number} refused: ${reason.replaceAll("_", " ")}`).join("");
+
+export const CLIENT_ACTIONS = {
+  retry: (id, path) => act({ path: `${path}/retry`, done: `${plain(id)} is tried now` }),
+  pause: (id, path) => act({ question: { title: `Pause ${plain(id)}?`, text: "Its changes wait in the stash until it is resumed. Requests on the wire end.", button: "Pause", reason: true },
+    path: `${path}/pause`, body: {}, done: `${plain(id)} is paused` }),
+  resume: (id, path) => act({ path: `${path}/resume`, done: `${plain(id)} goes on` }),
+  disable: (id, path) => act({ question: { title: `Disable ${plain(id)}?`, danger: true, button: "Disable",
+    text: ["New changes are skipped, not kept: the client needs a resync afterwards.", "What waits already stays. To keep new changes, pause it instead."] },
+    method: "PUT", path, body: { status: "INACTIVE" }, done: `${plain(id)} is disabled` }),
+  enable: (id, path) => act({ method: "PUT", path, body: { status: "ACTIVE" }, done: `${plain(id)} is enabled` }),
+  restart: (id) => restart("delivery", id),
+  replay: (id, path) => act({ question: { title: `Replay the dead letters of ${plain(id)}?`, button: "Replay",
+    text: "The oldest 100 that no newer change has replaced are sent again." }, path: `${path}/dead-letters/replay`, body: {},
+    done: (answer) => `${answer.replayed} replayed${answer.next ? ", there are more" : ""}${refusals(answer.refused)}` }),
+};
+
+// An actor begins anew.
+export const restart = (kind, id) => act({ question: { title: `Restart ${kind} ${plain(id)}?`, button: "Restart",
+  text: kind === "delivery" ? "Requests on the wire end, and their changes are sent again: the webhook may get some twice. Nothing is lost." : "It begins anew with its mailbox. Nothing is lost." },
+  path: `/v1/actors/${segment(kind)}/${segment(id || "-")}/restart`, done: `${kind} ${plain(id)} begins anew` });
