@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use dispatcher::backends::embedded::Embedded;
 use dispatcher::domain::change_event::SourceNames;
+use dispatcher::domain::client_state::ClientState;
 use dispatcher::domain::config::{ClientId, Status, read_value};
 use dispatcher::domain::delivery::FailureClass;
 use dispatcher::domain::guard::{Decided, WhenBlocked};
@@ -183,6 +184,7 @@ impl Heavy {
             rows: embedded.heavy_jobs(),
             stash: embedded.stash(),
             log: embedded.log(),
+            states: embedded.states(),
             source: Some(source),
             client_rows: 1_000,
             exclusive: Exclusive {
@@ -410,6 +412,21 @@ async fn a_cancelled_job_is_not_done() {
     assert_eq!(heavy.queues.get(Queue::Heavy).job(id.as_str()).await, Ok(None));
     assert_eq!(heavy.ended(resync()).await.state, HeavyState::Cancelled);
     assert_eq!(*heavy.told.lock().unwrap(), ["cancelled"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_dropped_for_a_client_is_made_good_by_a_whole_resync() {
+    let heavy = Heavy::new(Shop::of([(1, order(1))])).await;
+    let (states, client) = (heavy.embedded.states(), ClientId::new(CLIENT));
+    let state = ClientState { dropped: 7, ..ClientState::new(0) };
+    states.put(&client, state.clone()).await.unwrap();
+    let some = Resync { collections: Some(["shop.orders".to_owned()].into()), ..resync() };
+    heavy.ended(some).await;
+    assert_eq!(states.get(&client).await.unwrap().unwrap().missing(), 7, "others may be missing");
+    heavy.ended(resync()).await;
+    // Its delivery actor does not know it yet, and takes nothing back.
+    states.put(&client, ClientState { dropped: 9, ..state }).await.unwrap();
+    assert_eq!(states.get(&client).await.unwrap().unwrap().missing(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
