@@ -424,6 +424,10 @@ impl ClientStates for FakeStates {
         done(None)
     }
 
+    fn resynced<'a>(&'a self, _: &'a ClientId, _: u64) -> BoxFuture<'a, StoreResult<()>> {
+        refuse()
+    }
+
     fn put<'a>(&'a self, _: &'a ClientId, _: ClientState) -> BoxFuture<'a, StoreResult<()>> {
         refuse()
     }
