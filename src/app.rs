@@ -5,6 +5,7 @@ mod dashboard;
 mod gauges;
 mod own_runtime;
 mod records;
+mod restarts;
 mod retries;
 mod session_key;
 mod signals;
@@ -25,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 use self::actor_tree::{ActorTree, Parts};
 use self::gauges::Gauges;
 use self::records::Recorders;
+use self::restarts::Restarter;
 pub use self::signals::Signals;
 use self::session_key::session_key;
 use self::stores::Stores;
@@ -36,7 +38,9 @@ use crate::actors::owners::Owners;
 use crate::backends::http::HttpSenders;
 use crate::domain::attempt::Attempt;
 use crate::domain::config::ClientId;
+use crate::domain::replica::ReplicaName;
 use crate::metrics::Metrics;
+use crate::ports::actor_restarts::NobodyActed;
 use crate::ports::clock::{Clock, SystemClock};
 use crate::ports::session_keys::SessionKey;
 use crate::ports::webhook_sender::SendLimits;
@@ -92,7 +96,9 @@ impl Service {
         let answers_meanwhile = starting.handle();
         actix_rt::spawn(starting);
         let recorders = Recorders::new(&metrics);
-        let stores = Stores::open(&settings, &clock, &metrics, &startup, &recorders.events).await?;
+        let here = replica_name();
+        let stores =
+            Stores::open(&settings, &clock, &metrics, &startup, &recorders.events, &here).await?;
 
         let restarts = metrics.restarts.clone();
         let count = Arc::new(move |kind| restarts.with_label_values(&[kind]).inc());
@@ -177,12 +183,19 @@ impl Service {
             stores: &stores,
             tree: &tree,
             queues: queues.iter().cloned().collect(),
+            here: here.clone(),
             kit: &kit,
             seat: dashboard_thread.pick(0),
             clock: clock.clone(),
         });
+        let restarter = Restarter::new(here, &kit, tree.fleet.clone(), stores.actor_restarts.clone());
+        actix_rt::spawn(restarter.clone().listen(kit.shutdown().token()));
         let state = WebState {
+<<<<<<< HEAD
             session_key: session_key(&stores, &startup).await?,
+=======
+            restart_actor: restarter.ask(),
+>>>>>>> whole
             queues: queues.iter().cloned().collect(),
             before_scrape: gauges.before_scrape(),
             ..web_state(&settings, &stores, &kit, clock, &metrics, &tree, (readiness.clone(), dashboard))?
@@ -237,7 +250,7 @@ impl Service {
         ];
         self.kit.shutdown().run(steps).await;
         for status in self.kit.registry().list() {
-            if let Some(cell) = self.kit.registry().get(status.kind, &status.id) {
+            if let Some(cell) = self.kit.registry().get(&status.kind, &status.id) {
                 cell.stop();
             }
         }
@@ -272,6 +285,12 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     });
     service.stop().await;
     Ok(())
+}
+
+/// The name of this process: the host's, and something that no other process there has.
+fn replica_name() -> ReplicaName {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").or_else(|_| std::env::var("HOSTNAME"));
+    ReplicaName::on(host.unwrap_or_default().trim(), fastrand::u32(..=0xffff))
 }
 
 fn senders(settings: &Settings) -> anyhow::Result<HttpSenders> {
@@ -403,7 +422,7 @@ fn web_state(
         actors: Arc::new(move || {
             registry.list().iter().filter_map(|status| serde_json::to_value(status).ok()).collect()
         }),
-        restart_actor: watch::restarter(kit, fleet.clone()),
+        restart_actor: Arc::new(|_| Box::pin(async { Err(NobodyActed::Unknown) })),
         delivery: Arc::new(move |client| {
             let cell = deliveries.get(DELIVERY_KIND, client.as_str())?;
             Some(Value::clone(&*cell.status().published?))

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::domain::client_state::ClientState;
 use crate::domain::config::ClientId;
@@ -88,7 +88,7 @@ struct Told {
 }
 
 /// The last attempt that failed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastError {
     /// When, milliseconds since 1970.
     pub at_ms: i64,

@@ -8,6 +8,7 @@ use super::unattended_roles;
 use crate::actors::dashboard::{
     self, DASHBOARD_KIND, Dashboard, DashboardActor, DashboardServices, Dependency,
 };
+use crate::domain::replica::ReplicaName;
 use crate::ports::clock::Clock;
 use crate::ports::job_queue::JobQueue;
 use crate::runtime::{Kit, Seat, supervise};
@@ -19,6 +20,7 @@ pub(super) struct Parts<'a> {
     pub(super) stores: &'a Stores,
     pub(super) tree: &'a ActorTree,
     pub(super) queues: Vec<Arc<dyn JobQueue>>,
+    pub(super) here: ReplicaName,
     pub(super) kit: &'a Kit,
     pub(super) seat: Seat,
     pub(super) clock: Arc<dyn Clock>,
@@ -26,10 +28,13 @@ pub(super) struct Parts<'a> {
 
 /// Starts its actor.
 pub(super) fn start(parts: Parts<'_>) -> Dashboard {
-    let Parts { settings, stores, tree, queues, kit, seat, clock } = parts;
-    let (snapshots, dashboard) = Dashboard::new(kit.registry().clone(), kit.shutdown().token());
+    let Parts { settings, stores, tree, queues, here, kit, seat, clock } = parts;
+    let (snapshots, dashboard) = Dashboard::new(here.clone(), kit.registry().clone(), kit.shutdown().token());
     let probes = stores.probes.iter();
     let services = DashboardServices {
+        here,
+        roles: settings.roles.list().into_iter().map(|role| role.as_str().to_owned()).collect(),
+        parts: stores.dashboard_parts.clone(),
         configs: tree.table.clone(),
         meters: tree.meters.clone(),
         registry: kit.registry().clone(),

@@ -10,11 +10,14 @@ use std::sync::Arc;
 pub(super) use self::waiting::{NotOpen, until_there};
 use crate::actors::operational_events::EventRecorder;
 use crate::metrics::Metrics;
+use crate::domain::replica::ReplicaName;
+use crate::ports::actor_restarts::ActorRestarts;
 use crate::ports::attempts::Attempts;
 use crate::ports::audit::AuditLog;
 use crate::ports::client_configs::ClientConfigs;
 use crate::ports::client_states::ClientStates;
 use crate::ports::clock::Clock;
+use crate::ports::dashboard_parts::DashboardParts;
 use crate::ports::decisions::Decisions;
 use crate::ports::event_log::EventLog;
 use crate::ports::job_queue::JobQueues;
@@ -51,6 +54,8 @@ pub(super) struct Alone;
 
 impl OwnerKicks for Alone {}
 
+impl ActorRestarts for Alone {}
+
 /// What the service works on.
 pub(super) struct Stores {
     pub(super) log: Arc<dyn EventLog>,
@@ -71,6 +76,10 @@ pub(super) struct Stores {
     pub(super) stash_rows: Arc<dyn StashRows>,
     /// The way to the owners of clients on other replicas.
     pub(super) owner_kicks: Arc<dyn OwnerKicks>,
+    /// The way to the actors on other replicas.
+    pub(super) actor_restarts: Arc<dyn ActorRestarts>,
+    /// Where the replicas tell each other what they show; `None`: there are no others.
+    pub(super) dashboard_parts: Option<Arc<dyn DashboardParts>>,
     /// The name on `/status` of the store that has the configs.
     pub(super) configs_in: &'static str,
     /// Each of them, for `/status`.
@@ -93,11 +102,14 @@ impl Stores {
         metrics: &Metrics,
         startup: &Startup,
         events: &EventRecorder,
+        here: &ReplicaName,
     ) -> anyhow::Result<Self> {
         match settings.mode {
             Mode::Embedded => embedded::open(settings, clock.clone()).await,
             #[cfg(feature = "cluster")]
-            Mode::Cluster => cluster::open(settings, clock.clone(), metrics, startup, events.clone()).await,
+            Mode::Cluster => {
+                cluster::open(settings, clock.clone(), metrics, startup, events.clone(), here.clone()).await
+            },
             #[cfg(not(feature = "cluster"))]
             Mode::Cluster => {
                 anyhow::bail!("this build has no cluster mode: build it with the feature `cluster`")

@@ -5,12 +5,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use actix::Addr;
 
-use crate::actors::delivery_fleet::{ArbiterLost, DELIVERY_KIND, DeliveryFleetActor, RestartActor};
-use crate::domain::config::ClientId;
+use crate::actors::delivery_fleet::{ArbiterLost, DeliveryFleetActor};
 use crate::metrics::Metrics;
 use crate::runtime::watchdog::Silent;
 use crate::runtime::{Arbiters, Cell, Kit, Watchdog};
-use crate::web::{ActorName, Ask, RestartAnswer};
 
 /// Ends the process when what everything needs cannot go on: an outage that nobody notices is worse than a restart by the service manager.
 /// 70 is `EX_SOFTWARE` of sysexits.h.
@@ -53,31 +51,9 @@ pub(super) fn start(
         .start()
 }
 
-/// Has an actor begin anew. Those of clients are the fleet's, which starts again what was given up.
-pub(super) fn restarter(kit: &Kit, fleet: Addr<DeliveryFleetActor>) -> Ask<ActorName, RestartAnswer> {
-    let registry = kit.registry().clone();
-    Arc::new(move |ActorName { kind, id }| {
-        let (registry, fleet) = (registry.clone(), fleet.clone());
-        Box::pin(async move {
-            if kind == DELIVERY_KIND {
-                let asked = fleet.send(RestartActor(ClientId::new(&id))).await.unwrap_or(false);
-                return if asked { RestartAnswer::Asked } else { RestartAnswer::Unknown };
-            }
-            match registry.get(&kind, &id) {
-                Some(cell) if cell.is_alive() => {
-                    cell.restart("an operator asked for it");
-                    RestartAnswer::Asked
-                }
-                Some(_) => RestartAnswer::Over,
-                None => RestartAnswer::Unknown,
-            }
-        })
-    })
-}
-
 fn complain(Silent { arbiters, number, culprit }: &Silent<'_>) {
     let describe = |cell: &Cell| {
-        let message = cell.status().last_message.unwrap_or("-");
+        let message = cell.status().last_message.unwrap_or("-".into());
         format!("kind={} id={} last_message={message}", cell.kind(), cell.id())
     };
     let culprit = culprit.as_ref().map_or_else(|| "kind=- id=- last_message=-".to_owned(), describe);

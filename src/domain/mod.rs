@@ -18,6 +18,7 @@ pub mod guard;
 pub mod intake;
 pub mod job;
 pub mod operational_event;
+pub mod replica;
 pub mod retry;
 pub mod routing;
 pub mod stash;

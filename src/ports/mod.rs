@@ -1,12 +1,14 @@
 //! What the service needs from the outside, as traits. Each has one contract suite (`tests/contract`) that
 //! every backend passes.
 
+pub mod actor_restarts;
 pub mod attempts;
 pub mod audit;
 pub mod blocked_owners;
 pub mod client_configs;
 pub mod client_states;
 pub mod clock;
+pub mod dashboard_parts;
 pub mod decisions;
 pub mod event_log;
 pub mod findings;

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::{
     sync::{Notify, watch},
@@ -33,7 +33,7 @@ use super::{
 const PATIENCE: Duration = Duration::from_millis(2_500);
 
 /// Where an actor is in its life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Life {
     /// Takes messages.
@@ -223,7 +223,7 @@ impl Cell {
         let Phase { life, generation } = self.phase();
         let seen = lock(&self.0.seen);
         ActorStatus {
-            kind: self.0.kind,
+            kind: self.0.kind.into(),
             id: Arc::clone(&self.0.id),
             state: life,
             uptime_seconds: self.0.born.elapsed().as_secs(),
@@ -238,7 +238,7 @@ impl Cell {
                 lasted_seconds: lasted.as_secs(),
                 seconds_ago: at.elapsed().as_secs(),
             }),
-            last_message: seen.last_message,
+            last_message: seen.last_message.map(Into::into),
             published: seen.published.clone(),
         }
     }

@@ -1,9 +1,9 @@
 //! Why a life of an actor came to its end.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Why a life of an actor came to its end. A restart begins the next one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExitReason {
     /// A panic in a handler, a hook, a timer or a future of its context.

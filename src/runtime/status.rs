@@ -1,17 +1,17 @@
 //! What is shown of an actor.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
-use serde::{Serialize, Serializer, ser::SerializeStruct as _};
+use serde::{Deserialize, Serialize, Serializer, ser::SerializeStruct as _};
 use serde_json::Value;
 
 use super::{cell::Life, exit::ExitReason};
 
-/// What the status page and the dashboard show of an actor.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+/// What the status page and the dashboard show of an actor, of this process or another.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ActorStatus {
     /// What it is.
-    pub kind: &'static str,
+    pub kind: Cow<'static, str>,
     /// Which of its kind.
     pub id: Arc<str>,
     /// Where it is in its life.
@@ -29,13 +29,13 @@ pub struct ActorStatus {
     /// Why it last broke or was restarted.
     pub last_cause: Option<LastCause>,
     /// Name of the last message that it began to handle.
-    pub last_message: Option<&'static str>,
+    pub last_message: Option<Cow<'static, str>>,
     /// The state that it last published.
     pub published: Option<Arc<Value>>,
 }
 
 /// Why an actor last broke or was restarted.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct LastCause {
     /// Of which kind it was.
     pub reason: ExitReason,

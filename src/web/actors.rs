@@ -2,11 +2,14 @@
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse, web};
+use serde::Deserialize;
 use serde_json::json;
 
 use super::Shared;
-use super::path::{FIRST, id};
+use super::path::{FIRST, id, query};
 use super::problem::Problem;
+use crate::domain::replica::ReplicaName;
+use crate::ports::actor_restarts::{NobodyActed, RestartAnswer, RestartWish};
 
 /// The id of an actor, `/v1/actors/<kind>/<id>`.
 const ID: usize = FIRST + 1;
@@ -14,44 +17,41 @@ const ID: usize = FIRST + 1;
 /// Stands for the id of an actor that is the only one of its kind.
 const ONLY_ONE: &str = "-";
 
-/// Which actor.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ActorName {
-    /// What it is.
-    pub kind: String,
-    /// Which of its kind; empty: the only one.
-    pub id: String,
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    replica: Option<ReplicaName>,
 }
 
-/// What became of the wish that an actor begins anew.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RestartAnswer {
-    /// It does.
-    Asked,
-    /// Its life is over, and nobody starts another.
-    Over,
-    /// There is none, in this process.
-    Unknown,
-}
-
-/// Has an actor begin anew, with its mailbox. One of a client that was given up is started again.
+/// Has an actor begin anew, with its mailbox. One of a client that was given up is started again. The replica that has it does it; of those
+/// that every replica has, the one that is asked, or the one that is named.
 pub(super) async fn restart(
     request: HttpRequest,
     shared: web::Data<Shared>,
 ) -> Result<HttpResponse, Problem> {
     let kind = id(&request, FIRST, "kind")?;
     let id = Some(id(&request, ID, "id")?).filter(|id| id != ONLY_ONE).unwrap_or_default();
+    let Asked { replica } = query(&request)?;
     let (shown_kind, shown_id) = (kind.escape_debug().to_string(), id.escape_debug().to_string());
-    match (shared.service.restart_actor)(ActorName { kind, id }).await {
-        RestartAnswer::Asked => {
-            log::info!("an operator restarts an actor kind={shown_kind} id={shown_id}");
-            Ok(HttpResponse::Accepted().json(json!({ "asked": true })))
+    match (shared.service.restart_actor)(RestartWish { kind, id, replica }).await {
+        Ok((replica, RestartAnswer::Asked)) => {
+            log::info!("an operator restarts an actor kind={shown_kind} id={shown_id} replica={replica}");
+            Ok(HttpResponse::Accepted().json(json!({ "asked": true, "replica": replica })))
         }
-        RestartAnswer::Over => {
-            Err(Problem::new(StatusCode::CONFLICT, "the life of this actor is over, restart the process"))
+        Ok((replica, RestartAnswer::Over)) => {
+            let detail = "the life of this actor is over, restart the process";
+            Err(Problem::new(StatusCode::CONFLICT, detail).with("replica", replica.as_str()))
         }
-        RestartAnswer::Unknown => {
-            Err(Problem::new(StatusCode::NOT_FOUND, "there is no such actor in this process"))
+        Ok((_, RestartAnswer::Unknown)) | Err(NobodyActed::Unknown) => {
+            Err(Problem::new(StatusCode::NOT_FOUND, NobodyActed::Unknown.to_string()))
+        }
+        Err(err @ NobodyActed::Unreachable(_)) => {
+            log::warn!("an actor is not restarted err={err} kind={shown_kind} id={shown_id}");
+            Err(Problem::unavailable(err.to_string()))
+        }
+        Err(err @ NobodyActed::NoAnswer) => {
+            log::warn!("an actor is not restarted err={err} kind={shown_kind} id={shown_id}");
+            Err(Problem::new(StatusCode::GATEWAY_TIMEOUT, err.to_string()))
         }
     }
 }

@@ -67,8 +67,10 @@ use crate::domain::attempt::Attempt;
 use crate::domain::change_event::SourceNames;
 use crate::domain::config::ClientId;
 use crate::domain::guard::Decided;
+use crate::domain::replica::ReplicaName;
 use crate::metrics::Metrics;
 use crate::ports::BoxFuture;
+use crate::ports::actor_restarts::{NobodyActed, RestartAnswer, RestartWish};
 use crate::ports::attempts::Attempts;
 use crate::ports::audit::AuditLog;
 use crate::ports::client_configs::ClientConfigs;
@@ -81,7 +83,6 @@ use crate::ports::operational_events::OperationalEvents;
 use crate::ports::session_keys::SessionKey;
 use crate::ports::stash::Stash;
 use crate::ports::stash_rows::StashRows;
-pub use actors::{ActorName, RestartAnswer};
 pub use readiness::Readiness;
 pub use starting::{Startup, starting};
 
@@ -153,8 +154,8 @@ pub struct WebState {
     pub before_scrape: Ask<(), ()>,
     /// The status of every actor, as its cell tells it. One whose `state` is `failed` turns `/status` to 503.
     pub actors: Arc<dyn Fn() -> Vec<serde_json::Value> + Send + Sync>,
-    /// Has an actor of this process begin anew.
-    pub restart_actor: Ask<ActorName, RestartAnswer>,
+    /// Has an actor begin anew, on whichever replica it is; answered with that replica.
+    pub restart_actor: Ask<RestartWish, Result<(ReplicaName, RestartAnswer), NobodyActed>>,
     /// What a client's delivery actor last said of itself, while it has one: fresher than the stored state.
     pub delivery: LookUp<ClientId, serde_json::Value>,
     /// What happened that the operator wants to know of.

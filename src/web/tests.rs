@@ -46,6 +46,11 @@ use crate::workers::queues::Queue;
 const RECORD: &str =
     r#"{"topic":"mongo.a.b","key":"{\"id\":\"1\"}","value":"{}","headers":{"h":"v"},"note":"x"}"#;
 
+/// The name of the replica.
+fn here() -> ReplicaName {
+    ReplicaName::parse("pod-1").unwrap()
+}
+
 /// A served API, and the fakes behind it.
 struct World {
     address: SocketAddr,
@@ -63,7 +68,7 @@ struct World {
     metrics: Metrics,
     refreshed: Arc<std::sync::Mutex<Vec<ClientId>>>,
     tried: Arc<std::sync::Mutex<Vec<ClientId>>>,
-    restarted: Arc<std::sync::Mutex<Vec<ActorName>>>,
+    restarted: Arc<std::sync::Mutex<Vec<RestartWish>>>,
     store_is_up: Arc<AtomicBool>,
     actor_state: Arc<std::sync::Mutex<&'static str>>,
     delivery: Arc<std::sync::Mutex<HashMap<ClientId, Value>>>,
@@ -104,7 +109,7 @@ impl World {
         let metrics = Metrics::new();
         let refreshed = Arc::new(std::sync::Mutex::new(Vec::new()));
         let tried = Arc::new(std::sync::Mutex::new(Vec::new()));
-        let restarted = Arc::<std::sync::Mutex<Vec<ActorName>>>::default();
+        let restarted = Arc::<std::sync::Mutex<Vec<RestartWish>>>::default();
         let store_is_up = Arc::new(AtomicBool::new(true));
         let actor_state = Arc::new(std::sync::Mutex::new("running"));
         let delivery = Arc::<std::sync::Mutex<HashMap<ClientId, Value>>>::default();
@@ -113,7 +118,7 @@ impl World {
         readiness.is_started();
         let probe = store_is_up.clone();
         let (registry, stopping) = (Registry::default(), CancellationToken::new());
-        let (snapshots, dashboard) = Dashboard::new(registry.clone(), stopping.clone());
+        let (snapshots, dashboard) = Dashboard::new(here(), registry.clone(), stopping.clone());
         let state = WebState {
             mode: "embedded",
             roles: vec!["ingest", "web"],
@@ -173,13 +178,16 @@ impl World {
             },
             restart_actor: {
                 let restarted = restarted.clone();
-                Arc::new(move |name: ActorName| {
-                    let answer = match name.id.as_str() {
-                        "nobody" => RestartAnswer::Unknown,
-                        "over" => RestartAnswer::Over,
-                        _ => RestartAnswer::Asked,
+                Arc::new(move |wish: RestartWish| {
+                    let by = |answer| Ok((wish.replica.clone().unwrap_or_else(here), answer));
+                    let answer = match wish.id.as_str() {
+                        "nobody" => Err(NobodyActed::Unknown),
+                        "far" => Err(NobodyActed::Unreachable("redis is away".to_owned())),
+                        "mute" => Err(NobodyActed::NoAnswer),
+                        "over" => by(RestartAnswer::Over),
+                        _ => by(RestartAnswer::Asked),
                     };
-                    restarted.lock().unwrap().push(name);
+                    restarted.lock().unwrap().push(wish);
                     ready(answer).boxed()
                 })
             },

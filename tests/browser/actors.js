@@ -8,14 +8,14 @@ export async function break_and_come_back(page) {
   await wish("break actors");
   await go(page, "actors");
   for (const [client, cause, more] of BROKEN) {
-    const row = page.locator(`tr[data-key="delivery/${client}"]`);
+    const row = page.locator(`tr[data-key^="delivery/${client}/"]`);
     await row.getByText(cause).waitFor({ timeout: 60_000 });
     await row.getByText(more).waitFor(SOON);
     await row.getByText("running").waitFor({ timeout: 60_000 });
   }
   await audit(page, "actors that broke");
   await press(page, "Broke or restarted");
-  await page.locator('tr[data-key="delivery/acme"]').waitFor({ state: "detached", ...SOON });
+  await page.locator('tr[data-key^="ingest-source/"]').waitFor({ state: "detached", ...SOON });
   for (const [client, cause] of BROKEN) {
     await go(page, `client/${client}`);
     await page.locator("dl").getByText(cause).waitFor(SOON);

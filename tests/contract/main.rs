@@ -29,6 +29,8 @@ mod postgres;
 #[cfg(feature = "cluster")]
 mod queue_pauses;
 #[cfg(feature = "cluster")]
+mod replicas;
+#[cfg(feature = "cluster")]
 #[path = "../services/mod.rs"]
 mod services;
 mod stash;

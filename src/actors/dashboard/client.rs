@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::part::ClientPart;
 use super::window::{Latency, Rate, Window};
 use crate::actors::meters::{ClientMeter, LastError};
 use crate::domain::client_state::{ClientState, Phase};
 use crate::domain::config::{ClientConfig, ClientId};
 use crate::domain::guard::{Decided, Destination};
+use crate::domain::replica::ReplicaName;
 use crate::domain::stash::Backlog;
 use crate::runtime::{ActorStatus, Life};
 
@@ -40,7 +42,12 @@ pub struct ClientView {
     pub active: bool,
     /// Whether its owner is blocked.
     pub blocked: bool,
-    /// Where its delivery actor is in its life; `None`: this replica has none, it rests or is served by another.
+    /// The replica that serves it, or served it last; `None`: none does, as far as is seen here.
+    pub replica: Option<ReplicaName>,
+    /// Since when, milliseconds since 1970, by the clock of that replica.
+    #[serde(skip)]
+    pub served_since_ms: Option<i64>,
+    /// Where its delivery actor is in its life; `None`: it rests, or a replica serves it that is not seen here.
     pub actor: Option<Life>,
     /// Restarts of that actor.
     pub restarts: u64,
@@ -64,7 +71,7 @@ pub struct ClientView {
     pub rate: f64,
     /// Failed attempts a second.
     pub failure_rate: f64,
-    /// Deliveries since the start of this process.
+    /// Deliveries since the start of the replica.
     pub delivered: u64,
     /// Failed attempts since then.
     pub failed: u64,
@@ -102,6 +109,53 @@ impl ClientView {
     }
 }
 
+/// What another replica says of a client.
+#[derive(Debug, Clone)]
+pub(super) struct Elsewhere {
+    pub(super) replica: ReplicaName,
+    pub(super) part: Arc<ClientPart>,
+}
+
+/// Who is right about a client: one who serves it rather than one who did, then who began last.
+type Rank = (bool, i64);
+
+impl Elsewhere {
+    pub(super) fn rank(&self) -> Rank {
+        (self.part.is_served(), self.part.served_since_ms)
+    }
+
+    /// What it says, over what is known everywhere.
+    fn lay_over(&self, view: ClientView) -> ClientView {
+        let part = &*self.part;
+        let mut view = ClientView {
+            replica: Some(self.replica.clone()),
+            served_since_ms: Some(part.served_since_ms),
+            actor: part.actor,
+            restarts: part.restarts,
+            in_flight: part.in_flight,
+            queued: part.queued,
+            rate: part.rate,
+            failure_rate: part.failure_rate,
+            delivered: part.delivered,
+            failed: part.failed,
+            latency: part.latency,
+            last_success_ms: part.last_success_ms.max(view.last_success_ms),
+            last_error: part.last_error.clone().or(view.last_error),
+            ..view
+        };
+        if part.is_served() {
+            view.phase = part.phase;
+            view.since_ms = part.since_ms;
+            view.reason.clone_from(&part.reason);
+            view.next_attempt_at_ms = part.next_attempt_at_ms;
+            view.disable_at_ms = part.disable_at_ms;
+            view.overflows = part.overflows;
+            view.dropped = part.dropped;
+        }
+        view
+    }
+}
+
 /// What is known of a client at one moment, from whoever knows it.
 #[derive(Default)]
 pub(super) struct Facts<'a> {
@@ -110,11 +164,14 @@ pub(super) struct Facts<'a> {
     pub(super) actor: Option<&'a ActorStatus>,
     pub(super) stored: Option<&'a ClientState>,
     pub(super) backlog: Option<&'a Backlog>,
+    pub(super) elsewhere: Option<&'a Elsewhere>,
 }
 
 /// The moment.
 pub(super) struct Now<'a> {
+    pub(super) here: &'a ReplicaName,
     pub(super) tick: u64,
+    pub(super) now_ms: i64,
     pub(super) seconds: f64,
     pub(super) decided: &'a Decided,
     pub(super) give_up: Duration,
@@ -130,6 +187,10 @@ pub(super) struct Row {
     webhook: Option<Arc<str>>,
     minute: (u32, u32),
     minutes: Arc<Vec<(u32, u32)>>,
+    /// Of this replica; `None`: it has not served it.
+    rank: Option<Rank>,
+    /// Who counted how much when it was looked at last.
+    counted: Option<(ReplicaName, u64, u64)>,
     pub(super) view: Option<Arc<ClientView>>,
 }
 
@@ -142,18 +203,52 @@ pub(super) struct Looked {
 
 impl Row {
     pub(super) fn look(&mut self, client: &ClientId, facts: &Facts<'_>, now: &Now<'_>) -> Looked {
+        self.rank(facts, now);
+        let elsewhere = facts.elsewhere.filter(|other| Some(other.rank()) > self.rank);
         let (delivered, failed) = facts.meter.map_or((0, 0), |meter| (meter.delivered(), meter.failures()));
         let new_delivered = self.delivered.look(delivered, now.seconds);
         let new_failed = self.failed.look(failed, now.seconds);
-        self.count_minute(now.tick, new_delivered, new_failed);
+        match elsewhere {
+            None => self.count_minute(now.tick, new_delivered, new_failed),
+            Some(Elsewhere { replica, part }) => self.count_elsewhere(now.tick, replica, part),
+        }
         let latency = facts.meter.and_then(|meter| self.window.look(now.tick, delivered, || meter.answers()));
         self.read_config(facts.config);
-        let view = self.view(client, facts, now, latency);
+        let view = match elsewhere {
+            None => self.view(client, facts, now, latency),
+            Some(other) => {
+                let known = Facts { meter: None, actor: None, elsewhere: None, ..*facts };
+                other.lay_over(self.view(client, &known, now, None))
+            }
+        };
         let changed = self.view.as_deref() != Some(&view);
         if changed {
             self.view = Some(Arc::new(view));
         }
         Looked { changed, delivered: new_delivered, failed: new_failed }
+    }
+
+    /// Since when this replica has served it.
+    fn rank(&mut self, facts: &Facts<'_>, now: &Now<'_>) {
+        let is_served = facts.actor.is_some_and(|actor| actor.state != Life::Stopped);
+        self.rank = match (self.rank, is_served) {
+            (None, false) => None,
+            (Some((true, since_ms)), true) => Some((true, since_ms)),
+            (Some((_, since_ms)), false) => Some((false, since_ms)),
+            (_, true) => Some((true, now.now_ms)),
+        };
+    }
+
+    /// What was counted there since it was looked at last. What one had counted before it was heard of is no news.
+    fn count_elsewhere(&mut self, tick: u64, replica: &ReplicaName, part: &ClientPart) {
+        let since = match &self.counted {
+            Some((known, delivered, failed)) if known == replica => {
+                (part.delivered.saturating_sub(*delivered), part.failed.saturating_sub(*failed))
+            }
+            _ => (0, 0),
+        };
+        self.counted = Some((replica.clone(), part.delivered, part.failed));
+        self.count_minute(tick, since.0, since.1);
     }
 
     fn count_minute(&mut self, tick: u64, delivered: u64, failed: u64) {
@@ -229,6 +324,8 @@ impl Row {
             owner: facts.config.and_then(|config| config.owner.clone()),
             active: facts.config.is_some_and(|config| config.is_active()),
             blocked: subscriber.as_ref().is_some_and(|subscriber| subscriber.blocked().is_some()),
+            replica: self.rank.map(|_| now.here.clone()),
+            served_since_ms: self.rank.map(|(_, since_ms)| since_ms),
             actor: facts.actor.map(|actor| actor.state),
             restarts: facts.actor.map_or(0, |actor| actor.restarts),
             in_flight: facts.meter.filter(|_| is_served).map_or(0, ClientMeter::in_flight),

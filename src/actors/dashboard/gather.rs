@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, timeout};
 
 use crate::actors::ingest::LagProbe;
@@ -100,7 +100,7 @@ pub struct QueueView {
 }
 
 /// A store.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DependencyView {
     /// Its name.
     pub name: String,
@@ -115,7 +115,7 @@ pub struct DependencyView {
 }
 
 /// Records that are not committed; `None`: not known.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LagView {
     /// Of the source stream.
     pub source: Option<u64>,
@@ -125,6 +125,21 @@ pub struct LagView {
     pub transfer: Option<u64>,
     /// When the oldest of them was written, milliseconds since 1970.
     pub transfer_oldest_ms: Option<i64>,
+}
+
+impl LagView {
+    /// Another replica knows of other partitions.
+    pub(super) fn add(&mut self, other: &Self) {
+        let sum = |one: Option<u64>, other: Option<u64>| match (one, other) {
+            (Some(one), Some(other)) => Some(one.saturating_add(other)),
+            (one, other) => one.or(other),
+        };
+        let oldest = |one: Option<i64>, other: Option<i64>| [one, other].into_iter().flatten().min();
+        self.source = sum(self.source, other.source);
+        self.source_oldest_ms = oldest(self.source_oldest_ms, other.source_oldest_ms);
+        self.transfer = sum(self.transfer, other.transfer);
+        self.transfer_oldest_ms = oldest(self.transfer_oldest_ms, other.transfer_oldest_ms);
+    }
 }
 
 impl Stores {

@@ -3,16 +3,23 @@
 //! It costs the flow nothing: what delivery actors count lies in their [`Meters`], what is known of actors in their cells, the configs in
 //! their table. Stores are asked for all clients at once, and rest after it. It lives on a thread of its own. Whoever watches reads the last
 //! snapshot; nobody's question makes work here.
+//!
+//! Where there are several replicas each tells the others what it alone knows ([`exchange`]), so that any of them shows the whole.
 
 mod client;
+mod exchange;
 mod gather;
+mod others;
 mod page;
+mod part;
+mod replicas;
 mod snapshot;
 mod window;
 
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,13 +30,20 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::client::ClientView;
 pub use self::gather::{Dependency, DependencyView, Gathered, LagView, QueueView, Stores};
+pub use self::others::Others;
 pub use self::page::{ActorQuery, ClientQuery, ClientSort, Page, PhaseFilter};
+pub use self::part::About;
+pub use self::replicas::{ActorReport, ReplicaView, UnreadReplica};
 pub use self::snapshot::{ActorsView, ClientsView, Inputs, Memory, Overview, Point, Snapshot, StashView};
 pub use self::window::Latency;
 use super::config_cache::ConfigTable;
+use super::delivery_fleet::DELIVERY_KIND;
 use super::meters::Meters;
+use self::exchange::Teller;
+use crate::domain::replica::ReplicaName;
 use crate::ports::clock::Clock;
-use crate::runtime::{ActorStatus, Cell, Registry};
+use crate::ports::dashboard_parts::DashboardParts;
+use crate::runtime::{Cell, Registry};
 
 /// The kind of this actor.
 pub const DASHBOARD_KIND: &str = "dashboard";
@@ -42,6 +56,12 @@ const TIDY_TICKS: u64 = 300;
 
 /// What snapshots are made from.
 pub struct DashboardServices {
+    /// The name of this replica.
+    pub here: ReplicaName,
+    /// What it does.
+    pub roles: Vec<String>,
+    /// Where the replicas tell each other; `None`: there are no others.
+    pub parts: Option<Arc<dyn DashboardParts>>,
     /// The configs of all clients, and what is decided about them.
     pub configs: ConfigTable,
     /// What delivery actors count.
@@ -59,16 +79,26 @@ pub struct DashboardServices {
 /// What others see of it. A clone sees the same.
 #[derive(Clone)]
 pub struct Dashboard {
+    here: ReplicaName,
     snapshots: watch::Receiver<Arc<Snapshot>>,
     registry: Registry,
     stopping: CancellationToken,
 }
 
 impl Dashboard {
-    /// An empty one, and where its snapshots are put. Streams of it end with `stopping`.
-    pub fn new(registry: Registry, stopping: CancellationToken) -> (watch::Sender<Arc<Snapshot>>, Self) {
+    /// An empty one of this replica, and where its snapshots are put. Streams of it end with `stopping`.
+    pub fn new(
+        here: ReplicaName,
+        registry: Registry,
+        stopping: CancellationToken,
+    ) -> (watch::Sender<Arc<Snapshot>>, Self) {
         let (sender, snapshots) = watch::channel(Arc::default());
-        (sender, Self { snapshots, registry, stopping })
+        (sender, Self { here, snapshots, registry, stopping })
+    }
+
+    /// The name of this replica.
+    pub fn here(&self) -> &ReplicaName {
+        &self.here
     }
 
     /// The last snapshot.
@@ -81,9 +111,23 @@ impl Dashboard {
         self.snapshots.clone()
     }
 
-    /// The actors as of now.
-    pub fn actors(&self) -> Vec<ActorStatus> {
-        self.registry.list()
+    /// The actors: of this replica as of now, of others as they told last.
+    pub fn actors(&self) -> Vec<ActorReport> {
+        let own = self.registry.list().into_iter();
+        let mut all: Vec<_> =
+            own.map(|status| ActorReport { status, replica: self.here.clone() }).collect();
+        let snapshot = self.snapshot();
+        if snapshot.overview.replicas.len() > 1 {
+            let by_name = snapshot.other_actors.iter();
+            let told: HashSet<_> = by_name.clone().map(|actor| (&*actor.status.kind, &*actor.status.id)).collect();
+            let elsewhere = snapshot.clients.iter().filter(|client| {
+                client.replica.as_ref() != Some(&self.here) && !told.contains(&(DELIVERY_KIND, client.client.as_str()))
+            });
+            let at_ms = snapshot.overview.at_ms;
+            all.extend(elsewhere.filter_map(|client| ActorReport::of_client(client, at_ms)));
+            all.extend(by_name.cloned());
+        }
+        all
     }
 
     /// Ready when the service stops.
@@ -103,6 +147,11 @@ pub struct DashboardActor {
     gathered: Arc<Gathered>,
     gathering: bool,
     gather_at: Instant,
+    started: Instant,
+    others: Arc<Others>,
+    teller: Teller,
+    exchanging: bool,
+    exchange_at: Instant,
 }
 
 impl DashboardActor {
@@ -119,6 +168,11 @@ impl DashboardActor {
             gathered: Arc::default(),
             gathering: false,
             gather_at: now,
+            started: now,
+            others: Arc::default(),
+            teller: Teller::new(),
+            exchanging: false,
+            exchange_at: now,
         }
     }
 
@@ -129,6 +183,9 @@ impl DashboardActor {
             self.gather(ctx);
         }
         self.look();
+        if !self.exchanging && self.exchange_at <= Instant::now() {
+            self.exchange(ctx);
+        }
         if self.ticks.is_multiple_of(TIDY_TICKS) {
             let configs = self.services.configs.snapshot();
             let backlogs = self.gathered.backlogs.clone();
@@ -142,6 +199,13 @@ impl DashboardActor {
         let started = Instant::now();
         let actors = self.services.registry.list();
         let mut snapshot = self.memory.look(&Inputs {
+            here: &self.services.here,
+            about: About {
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                roles: self.services.roles.clone(),
+                uptime_s: self.started.elapsed().as_secs(),
+            },
+            others: &self.others,
             now_ms: self.services.clock.now_ms(),
             seconds: (started - self.looked_at).as_secs_f64(),
             configs: &self.services.configs.snapshot(),
@@ -152,7 +216,7 @@ impl DashboardActor {
             give_up: self.services.give_up,
         });
         self.looked_at = started;
-        snapshot.overview.cost_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+        snapshot.is_made_in(started.elapsed());
         self.cell.publish(serde_json::json!({
             "snapshot": snapshot.number,
             "clients": snapshot.clients.len(),
@@ -173,6 +237,33 @@ impl DashboardActor {
     }
 }
 
+impl DashboardActor {
+    /// Tells the others what was seen last, and hears what they have seen.
+    fn exchange(&mut self, ctx: &mut Context<Self>) {
+        let Some(parts) = self.services.parts.clone() else { return };
+        let snapshot = self.snapshots.borrow().clone();
+        let (here, known, now) = (self.services.here.clone(), self.others.clone(), Instant::now());
+        let texts = self.teller.write(&here, &snapshot, now);
+        let writing = now.elapsed();
+        self.exchanging = true;
+        let exchanged = async move { exchange::exchange(&*parts, &here, texts, &known).await }.into_actor(self);
+        ctx.spawn(exchanged.map(move |exchanged, actor, _| {
+            let (heard, kept, reading) = match exchanged {
+                Ok((heard, kept, reading)) => (Ok(heard), kept, reading),
+                Err(err) => (Err(err.to_string()), false, Duration::ZERO),
+            };
+            if !kept {
+                actor.teller.base_is_lost();
+            }
+            let now = Instant::now();
+            // Nobody else holds it now: what was asked has ended.
+            Arc::make_mut(&mut actor.others).hear(heard, now);
+            actor.exchanging = false;
+            actor.exchange_at = now + exchange::rest(writing + reading + now.elapsed());
+        }));
+    }
+}
+
 impl Actor for DashboardActor {
     type Context = Context<Self>;
 
@@ -186,6 +277,7 @@ impl Actor for DashboardActor {
 impl Supervised for DashboardActor {
     fn restarting(&mut self, _: &mut Self::Context) {
         // What was being asked went with the life before.
-        self.gathering = false;
+        (self.gathering, self.exchanging) = (false, false);
+        self.teller.base_is_lost();
     }
 }

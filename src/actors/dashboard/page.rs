@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use super::client::ClientView;
+use super::replicas::ActorReport;
 use crate::domain::client_state::Phase;
 use crate::runtime::{ActorStatus, Life};
 
@@ -147,13 +148,15 @@ pub struct ActorQuery {
     pub kind: Option<String>,
     /// `running`, `restarting`, `failed` or `stopped`; `problem`: restarting, failed, or restarted before.
     pub state: Option<String>,
+    /// Whose.
+    pub replica: Option<String>,
     /// How many are left out before.
     pub offset: usize,
 }
 
 impl ActorQuery {
     /// Finds them, those first that are not well; at most `limit`.
-    pub fn find(&self, actors: Vec<ActorStatus>, limit: usize) -> Page<ActorStatus> {
+    pub fn find(&self, actors: Vec<ActorReport>, limit: usize) -> Page<ActorReport> {
         let filter = self.filter.as_deref().map(str::to_lowercase).filter(|filter| !filter.is_empty());
         let contains = |text: &str| filter.as_ref().is_none_or(|filter| text.to_lowercase().contains(filter));
         let is_state = |actor: &ActorStatus| match self.state.as_deref() {
@@ -161,23 +164,24 @@ impl ActorQuery {
             Some("problem") => actor.state != Life::Running || actor.restarts > 0,
             Some(word) => word == word_of(actor.state),
         };
-        let mut found: Vec<_> = actors
-            .into_iter()
-            .filter(|actor| self.kind.as_deref().is_none_or(|kind| kind == actor.kind))
-            .filter(is_state)
-            .filter(|actor| {
-                contains(&actor.id) || actor.last_cause.as_ref().is_some_and(|cause| contains(cause.shown()))
-            })
-            .collect();
+        let is_wanted = |ActorReport { status, replica }: &ActorReport| {
+            self.kind.as_deref().is_none_or(|kind| kind == status.kind)
+                && self.replica.as_deref().is_none_or(|name| name == replica.as_str())
+                && is_state(status)
+                && (contains(&status.id)
+                    || status.last_cause.as_ref().is_some_and(|cause| contains(cause.shown())))
+        };
+        let mut found: Vec<_> = actors.into_iter().filter(is_wanted).collect();
         let rank = |actor: &ActorStatus| match actor.state {
             Life::Failed => 0,
             Life::Restarting => 1,
             Life::Running | Life::Stopped => 2,
         };
         found.sort_by(|one, other| {
-            rank(one).cmp(&rank(other)).then(other.restarts.cmp(&one.restarts)).then_with(|| {
-                let is_one = |actor: &ActorStatus| !actor.id.is_empty();
-                (is_one(one), one.kind, &one.id).cmp(&(is_one(other), other.kind, &other.id))
+            let (a, b) = (&one.status, &other.status);
+            rank(a).cmp(&rank(b)).then(b.restarts.cmp(&a.restarts)).then_with(|| {
+                let place = |actor: &ActorReport| !actor.status.id.is_empty();
+                (place(one), &a.kind, &a.id, &one.replica).cmp(&(place(other), &b.kind, &b.id, &other.replica))
             })
         });
         Page { matched: found.len(), rows: found.into_iter().skip(self.offset).take(limit).collect() }

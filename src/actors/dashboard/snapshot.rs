@@ -4,20 +4,25 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
 
 use super::client::{ClientView, Facts, Now, Row};
 use super::gather::{DependencyView, Gathered, LagView, QueueView};
+use super::others::Others;
+use super::part::{About, MOST_CLIENTS, Sums, cut};
+use super::replicas::{ActorReport, ReplicaView, UnreadReplica, sum_up};
 use super::window::{Latency, Rate, Window};
 use crate::actors::config_cache::ConfigSnapshot;
 use crate::actors::delivery_fleet::DELIVERY_KIND;
-use crate::actors::meters::{ClientMeter, Meters};
+use crate::actors::meters::{ClientMeter, Counts, Meters};
 use crate::domain::client_state::Phase;
 use crate::domain::config::{ClientConfig, ClientId};
+use crate::domain::replica::ReplicaName;
 use crate::runtime::{ActorStatus, Life};
 
 /// Points of the last hour.
-const POINTS: usize = 360;
+pub(super) const POINTS: usize = 360;
 /// Ticks between two of them.
 const POINT_TICKS: u64 = 10;
 /// Ticks of which the share of successes is taken.
@@ -40,6 +45,21 @@ pub struct Snapshot {
     pub gone: Vec<ClientId>,
     /// The last hour, the oldest first.
     pub hour: Arc<Vec<Point>>,
+    /// The actors that other replicas tell of by name.
+    pub other_actors: Arc<Vec<ActorReport>>,
+    /// What this replica alone knows.
+    pub(super) own: Sums,
+}
+
+impl Snapshot {
+    /// So much work it was.
+    pub(super) fn is_made_in(&mut self, time: Duration) {
+        let cost_us = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        (self.overview.cost_us, self.own.cost_us) = (cost_us, cost_us);
+        if let Some(here) = self.overview.replicas.first_mut() {
+            here.cost_us = cost_us;
+        }
+    }
 }
 
 /// The sums of a snapshot.
@@ -57,7 +77,7 @@ pub struct Overview {
     pub answer_ms: Option<Latency>,
     /// How old changes were at their 2xx, within that time.
     pub age_ms: Option<Latency>,
-    /// Records not committed.
+    /// Records not committed, of the partitions of all replicas that are seen.
     pub lag: LagView,
     /// Requests on the wire.
     pub in_flight: u64,
@@ -67,11 +87,17 @@ pub struct Overview {
     pub stash: StashView,
     /// How many clients there are, and in which phase.
     pub clients: ClientsView,
-    /// The actors of this process.
+    /// The actors.
     pub actors: ActorsView,
+    /// The replicas that are seen, this one first.
+    pub replicas: Vec<ReplicaView>,
+    /// Those whose part cannot be read here.
+    pub unread_replicas: Vec<UnreadReplica>,
+    /// Why the others are not seen; `None`: they are, or there can be none.
+    pub others_unseen: Option<String>,
     /// The queues.
     pub queues: Vec<QueueView>,
-    /// The stores.
+    /// The stores, as this replica sees them.
     pub dependencies: Vec<DependencyView>,
     /// The roles that no replica has; `None`: that is not known.
     pub unattended_roles: Option<Vec<&'static str>>,
@@ -113,13 +139,13 @@ pub struct ClientsView {
     pub overflows: usize,
 }
 
-/// The actors of this process.
+/// The actors of all replicas that are seen.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ActorsView {
     /// All.
     pub total: usize,
     /// By kind.
-    pub kinds: BTreeMap<&'static str, usize>,
+    pub kinds: BTreeMap<String, usize>,
     /// Those that wait for a restart.
     pub restarting: usize,
     /// Those that were given up.
@@ -127,11 +153,11 @@ pub struct ActorsView {
     /// Restarts since the start.
     pub restarts: u64,
     /// Some of those that restart or failed.
-    pub troubled: Vec<ActorStatus>,
+    pub troubled: Vec<ActorReport>,
 }
 
 /// What happened within ten seconds.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// When they ended, milliseconds since 1970.
     pub at_ms: i64,
@@ -151,6 +177,12 @@ pub struct Point {
 
 /// What a snapshot is made from.
 pub struct Inputs<'a> {
+    /// The name of this replica.
+    pub here: &'a ReplicaName,
+    /// What it is.
+    pub about: About,
+    /// What the others have told.
+    pub others: &'a Others,
     /// The time of day, milliseconds since 1970.
     pub now_ms: i64,
     /// Seconds since the snapshot before.
@@ -176,12 +208,16 @@ pub struct Memory {
     rows: BTreeMap<ClientId, Row>,
     rate: Rate,
     failure_rate: Rate,
+    /// Deliveries and failed attempts here, and everywhere.
+    own_totals: (u64, u64),
     totals: (u64, u64),
     seconds: VecDeque<(u64, u64)>,
     answers: Window,
     ages: Window,
     hour: Arc<Vec<Point>>,
     point: (u64, u64, f64),
+    /// The hour of another was taken over.
+    is_taken_over: bool,
 }
 
 impl Memory {
@@ -193,12 +229,17 @@ impl Memory {
         let mut snapshot = Snapshot { number: self.tick, ..Snapshot::default() };
         snapshot.clients.reserve(known.len());
         let now = Now {
+            here: inputs.here,
             tick: self.tick,
+            now_ms: inputs.now_ms,
             seconds: inputs.seconds,
             decided: inputs.configs.decided(),
             give_up: inputs.give_up,
         };
         let mut overview = Overview { at_ms: inputs.now_ms, ..Overview::default() };
+        snapshot.own = own(inputs);
+        overview.replicas = inputs.others.views(Instant::now());
+        overview.replicas.insert(0, ReplicaView::here(inputs.here.clone(), &snapshot.own));
         let (mut delivered, mut failed) = (0, 0);
         self.rows.retain(|client, _| {
             let stays = known.contains_key(client);
@@ -219,8 +260,14 @@ impl Memory {
             }
             snapshot.clients.push(view.clone());
         }
-        self.sum_up(&mut overview, inputs, delivered, failed);
-        overview.actors = actors(inputs);
+        self.own_totals = (self.own_totals.0 + delivered, self.own_totals.1 + failed);
+        (snapshot.own.delivered, snapshot.own.failed) = self.own_totals;
+        overview.replicas.iter_mut().for_each(ReplicaView::round);
+        self.sum_up(&mut overview, inputs);
+        let other_actors = inputs.others.actors();
+        overview.actors = actors(inputs, &snapshot.own, &other_actors);
+        snapshot.other_actors = Arc::new(other_actors);
+        snapshot.own.left_out = overview.replicas[0].clients.saturating_sub(MOST_CLIENTS);
         snapshot.overview = overview;
         snapshot.hour = self.hour.clone();
         snapshot
@@ -256,18 +303,31 @@ impl Memory {
                 None => {}
             }
         }
+        for (client, told) in inputs.others.clients() {
+            match facts.get_mut(client) {
+                Some(facts) => facts.elsewhere = Some(told),
+                None if told.part.is_served() => {
+                    facts.insert(client, Facts { elsewhere: Some(told), ..Facts::default() });
+                }
+                None => {}
+            }
+        }
         let is_deleted = |config: &Arc<ClientConfig>| config.deleted;
         facts.retain(|client, facts| {
             facts.stored = inputs.gathered.states.get(*client);
             facts.actor = actors.get(client.as_str()).copied();
-            let waits = facts.backlog.is_some() || facts.actor.is_some();
-            waits || facts.config.is_some_and(|config| !is_deleted(config))
+            let is_served = facts.actor.is_some() || facts.elsewhere.is_some_and(|told| told.part.is_served());
+            facts.backlog.is_some() || is_served || facts.config.is_some_and(|config| !is_deleted(config))
         });
         facts.into_iter().collect()
     }
 
-    fn sum_up(&mut self, overview: &mut Overview, inputs: &Inputs<'_>, delivered: u64, failed: u64) {
-        self.totals = (self.totals.0 + delivered, self.totals.1 + failed);
+    fn sum_up(&mut self, overview: &mut Overview, inputs: &Inputs<'_>) {
+        let (here, elsewhere) = (self.own_totals, inputs.others.totals());
+        let totals = (here.0.saturating_add(elsewhere.0), here.1.saturating_add(elsewhere.1));
+        let (delivered, failed) =
+            (totals.0.saturating_sub(self.totals.0), totals.1.saturating_sub(self.totals.1));
+        self.totals = totals;
         self.rate.look(self.totals.0, inputs.seconds);
         self.failure_rate.look(self.totals.1, inputs.seconds);
         if self.seconds.len() == SHARE_TICKS {
@@ -281,10 +341,17 @@ impl Memory {
         overview.rate = self.rate.shown();
         overview.failure_rate = self.failure_rate.shown();
         overview.success_share = (good + bad > 0).then(|| good as f64 / (good + bad) as f64);
-        overview.answer_ms = self.answers.look(self.tick, self.totals.0, || inputs.meters.answers());
-        overview.age_ms = self.ages.look(self.tick, self.totals.0, || inputs.meters.ages());
+        let others = inputs.others;
+        overview.answer_ms =
+            self.answers.look(self.tick, self.totals.0, || sum(inputs.meters.answers(), others.answers()));
+        overview.age_ms = self.ages.look(self.tick, self.totals.0, || sum(inputs.meters.ages(), others.ages()));
+        overview.others_unseen = others.unseen().map(str::to_owned);
+        let unread = others.unread();
+        overview.unread_replicas =
+            unread.map(|(name, why)| UnreadReplica { name: name.clone(), why: why.to_string() }).collect();
         let gathered = inputs.gathered;
         overview.lag = gathered.lag.clone();
+        others.sums().for_each(|(_, sums)| overview.lag.add(&sums.lag));
         overview.queues.clone_from(&gathered.queues);
         overview.dependencies.clone_from(&gathered.dependencies);
         overview.unattended_roles.clone_from(&gathered.unattended);
@@ -300,6 +367,7 @@ impl Memory {
             let (delivered, failed, seconds) = std::mem::take(&mut self.point);
             let a_second = |count: u64| (count as f64 / seconds.max(0.001)) as f32;
             let mut hour = Vec::clone(&self.hour);
+            self.take_over(&mut hour, inputs.others.hour());
             if hour.len() == POINTS {
                 hour.remove(0);
             }
@@ -315,6 +383,15 @@ impl Memory {
             self.hour = Arc::new(hour);
         }
         overview.point = self.hour.last().cloned();
+    }
+
+    /// What happened before this replica started, as another tells it.
+    fn take_over(&mut self, hour: &mut Vec<Point>, told: Option<&[Point]>) {
+        let first_ms = hour.first().map_or(i64::MAX, |point| point.at_ms);
+        let room = POINTS - hour.len();
+        let (false, Some(told)) = (std::mem::replace(&mut self.is_taken_over, told.is_some()), told) else { return };
+        let before: Vec<_> = told.iter().filter(|point| point.at_ms < first_ms).cloned().collect();
+        hour.splice(0..0, before.into_iter().rev().take(room).rev());
     }
 }
 
@@ -335,22 +412,50 @@ impl Overview {
         *self.clients.phases.entry(client.phase.as_str()).or_default() += 1;
         self.clients.problems += usize::from(client.is_problem());
         self.clients.overflows += usize::from(client.overflows);
+        let is_its = |replica: &&mut ReplicaView| client.replica.as_ref() == Some(&replica.name);
+        if let Some(replica) = self.replicas.iter_mut().find(is_its) {
+            replica.add(client);
+        }
     }
 }
 
-fn actors(inputs: &Inputs<'_>) -> ActorsView {
-    let mut view =
-        ActorsView { total: inputs.actors.len(), restarts: inputs.restarts, ..ActorsView::default() };
-    for actor in inputs.actors {
-        *view.kinds.entry(actor.kind).or_default() += 1;
-        match actor.state {
-            Life::Restarting => view.restarting += 1,
-            Life::Failed => view.failed += 1,
-            Life::Running | Life::Stopped => continue,
-        }
-        if view.troubled.len() < TROUBLED {
-            view.troubled.push(actor.clone());
+/// What this replica alone knows, but for what it has counted.
+fn own(inputs: &Inputs<'_>) -> Sums {
+    let (actors, shown) = sum_up(inputs.actors, inputs.restarts);
+    let mut dependencies = inputs.gathered.dependencies.clone();
+    for store in &mut dependencies {
+        store.error = store.error.as_deref().map(|error| cut(error).to_owned());
+    }
+    Sums {
+        about: inputs.about.clone(),
+        answers: inputs.meters.answers().to_vec(),
+        ages: inputs.meters.ages().to_vec(),
+        lag: inputs.gathered.lag.clone(),
+        dependencies,
+        actors,
+        shown,
+        ..Sums::default()
+    }
+}
+
+fn sum(one: Counts, other: &Counts) -> Counts {
+    std::array::from_fn(|range| one[range].wrapping_add(other[range]))
+}
+
+fn actors(inputs: &Inputs<'_>, own: &Sums, others: &[ActorReport]) -> ActorsView {
+    let mut view = ActorsView::default();
+    for sums in inputs.others.sums().map(|(_, sums)| &sums.actors).chain([&own.actors]) {
+        view.total = view.total.saturating_add(sums.total);
+        view.restarting = view.restarting.saturating_add(sums.restarting);
+        view.failed = view.failed.saturating_add(sums.failed);
+        view.restarts = view.restarts.saturating_add(sums.restarts);
+        for (kind, count) in &sums.kinds {
+            let known = view.kinds.entry(kind.clone()).or_default();
+            *known = known.saturating_add(*count);
         }
     }
+    let own = own.shown.iter().map(|status| ActorReport { status: status.clone(), replica: inputs.here.clone() });
+    let is_troubled = |actor: &ActorReport| matches!(actor.status.state, Life::Restarting | Life::Failed);
+    view.troubled = own.chain(others.iter().cloned()).filter(is_troubled).take(TROUBLED).collect();
     view
 }

@@ -1,3 +1,7 @@
+//! Snapshots of a small world.
+
+mod replicas;
+
 use std::collections::HashMap;
 use std::time::Instant as Wall;
 
@@ -14,13 +18,20 @@ use crate::ports::client_configs::StoredConfig;
 const NOW: i64 = 1_764_435_600_000;
 const GIVE_UP: Duration = Duration::from_secs(3 * 86_400);
 
+fn replica(name: &str) -> ReplicaName {
+    ReplicaName::parse(name).unwrap()
+}
+
 /// What a dashboard looks at.
 struct World {
+    here: ReplicaName,
+    now_ms: i64,
     writer: ConfigTableWriter,
     configs: ConfigTable,
     meters: Meters,
     registry: Registry,
     gathered: Gathered,
+    others: Others,
     memory: Memory,
 }
 
@@ -34,7 +45,8 @@ impl World {
         });
         writer.put(None, stored.collect(), 0);
         let (meters, registry) = (Meters::default(), Registry::default());
-        Self { writer, configs, meters, registry, gathered: Gathered::default(), memory: Memory::default() }
+        let (gathered, others, memory) = (Gathered::default(), Others::default(), Memory::default());
+        Self { here: replica("here"), now_ms: NOW, writer, configs, meters, registry, gathered, others, memory }
     }
 
     /// The actor of a client starts.
@@ -53,7 +65,10 @@ impl World {
     fn look(&mut self) -> Snapshot {
         let configs: ConfigSnapshot = self.configs.snapshot();
         self.memory.look(&Inputs {
-            now_ms: NOW,
+            here: &self.here,
+            about: About::default(),
+            others: &self.others,
+            now_ms: self.now_ms,
             seconds: 1.0,
             configs: &configs,
             meters: &self.meters,

@@ -9,7 +9,8 @@ use crate::backends::bullmq::{BullMq, BullMqOptions};
 use crate::backends::kafka::{self, KafkaEventLog, TellOperator};
 use crate::backends::mongo::MongoClientConfigs;
 use crate::backends::postgres::{self, Postgres};
-use crate::backends::redis::{DecisionCopies, Kicks, Redis, StateCopies};
+use crate::backends::redis::{DecisionCopies, Kicks, Parts, Redis, Restarts, StateCopies};
+use crate::domain::replica::ReplicaName;
 use crate::metrics::Metrics;
 use crate::ports::clock::Clock;
 use crate::ports::{BoxFuture, StoreError};
@@ -22,6 +23,7 @@ pub(super) async fn open(
     metrics: &Metrics,
     startup: &Startup,
     events: EventRecorder,
+    here: ReplicaName,
 ) -> anyhow::Result<Stores> {
     // Connections live on a runtime of their own: an actor that never yields must not hold up everybody's answers.
     let runtime = OwnRuntime::start("stores", 1)?;
@@ -80,6 +82,8 @@ pub(super) async fn open(
         session_keys: postgres.session_keys(),
         stash_rows: postgres.stash_rows(),
         owner_kicks: Arc::new(Kicks::new(redis.clone())),
+        actor_restarts: Arc::new(Restarts::new(redis.clone(), here)),
+        dashboard_parts: Some(Arc::new(Parts::new(redis.clone()))),
         configs_in: "mongo",
         probes: probes(&kafka, &mongo, &postgres, &redis),
         housekeeping: Arc::new(|_| Box::pin(async { Ok(0) })),

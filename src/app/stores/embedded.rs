@@ -47,6 +47,8 @@ pub(super) async fn open(settings: &Settings, clock: Arc<dyn Clock>) -> anyhow::
         session_keys: embedded.session_keys(),
         stash_rows: embedded.stash_rows(),
         owner_kicks: Arc::new(Alone),
+        actor_restarts: Arc::new(Alone),
+        dashboard_parts: None,
         configs_in: NAME,
         probes: vec![StoreProbe {
             name: NAME.to_owned(),

@@ -9,8 +9,11 @@
 //! | `<p>:dsp:state:<client>` | text: JSON of its state | copy of PostgreSQL | 30 d | the owner of the client | boards of others | unknown until the client's next change of state |
 //! | `<p>:dsp:failing:<client>` | text: epoch ms of the first failure since the last success; deleted by a success | copy of PostgreSQL | 30 d | the owner of the client | other programs of the platform | as above |
 //! | `<p>:dsp:role:<role>` | text: `1` | says that a replica has this role | 15 s | each replica, every 5 s | `/status` | nobody seems to have it for 5 s |
+//! | `<p>:dsp:part:<replica>` | text: JSON of what it shows now, 16 MiB at most | says what this replica shows | 10 s | each replica, every second | the dashboards of the others | they do not see it for a second |
+//! | `<p>:dsp:part-base:<replica>` | text: JSON of what the former goes on from, 16 MiB at most | as above | 10 s, prolonged with the former | each replica, every minute, and when much has changed | as above | as above |
+//! | `<p>:dsp:replicas` | set: names of replicas | which of the former there may be | 1 h | each replica, every second; who finds one gone takes it off | as above | as above |
 //! | `<p>:dsp:blocked-owners` | hash: id of a blocked owner to JSON `{subject, by, reason, since_ms}` | copy of PostgreSQL | none | who reads the block list, whole: each replica after a change, after each connect, and every 60 s | other programs of the platform | written again as often |
-//! | `<p>:dsp:notices` | channel: JSON `{"config": "<client>"}`, `"decisions"`, or `{"try_now": "<client>"}` | a kick | | who changes a config, the block list or a client's pause, or reads of a change; who wants the client's owner to try its webhook | all replicas | all configs and decisions are read again after each connect, and every 60 s; a webhook is tried when its time comes |
+//! | `<p>:dsp:notices` | channel: JSON `{"config": "<client>"}`, `"decisions"`, `{"try_now": "<client>"}`, `{"restart": {number, by, kind, id, replica}}`, or `{"restarted": {number, by, answer}}` | a kick | | who changes a config, the block list or a client's pause, or reads of a change; who wants the client's owner to try its webhook, or an actor to begin anew, and who answers that | all replicas | all configs and decisions are read again after each connect, and every 60 s; a webhook is tried when its time comes; whoever wanted a restart is told that nobody answered |
 //!
 //! Redis never blocks the flow. While it is away, what reads from it falls through to the truth at once, and what writes
 //! copies drops them, counted. A task looks for it all the time; nothing has to be started again.
@@ -20,7 +23,9 @@ mod decision_copies;
 mod kicks;
 mod link;
 mod notices;
+mod parts;
 mod probe;
+mod restarts;
 mod roles;
 mod state_copies;
 
@@ -33,12 +38,15 @@ use tokio::task::JoinHandle;
 pub use self::config_copies::ConfigCopy;
 pub use self::decision_copies::DecisionCopies;
 pub use self::kicks::Kicks;
+pub use self::parts::Parts;
 pub use self::probe::probe;
+pub use self::restarts::Restarts;
 pub use self::state_copies::StateCopies;
 
 use self::link::Link;
 use self::notices::NoticeQueue;
 use crate::domain::config::{ClientId, Secret};
+use crate::domain::replica::ReplicaName;
 use crate::metrics::Metrics;
 use crate::ports::client_configs::ConfigNotice;
 use crate::ports::{StoreError, StoreResult};
@@ -195,6 +203,18 @@ impl Keys {
 
     fn role(&self, role: &str) -> String {
         format!("{}:dsp:role:{role}", self.prefix)
+    }
+
+    fn part(&self, replica: &ReplicaName) -> String {
+        format!("{}:dsp:part:{replica}", self.prefix)
+    }
+
+    fn part_base(&self, replica: &ReplicaName) -> String {
+        format!("{}:dsp:part-base:{replica}", self.prefix)
+    }
+
+    fn replicas(&self) -> String {
+        format!("{}:dsp:replicas", self.prefix)
     }
 
     fn state(&self, client: &ClientId) -> Option<String> {

@@ -13,6 +13,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use super::MAX_ID_BYTES;
 use super::kicks::KickQueue;
+use super::restarts::{Reply, RestartQueue, Wish};
 use crate::domain::config::ClientId;
 use crate::ports::client_configs::ConfigNotice;
 
@@ -32,6 +33,10 @@ enum Message {
     Decisions,
     /// This client's owner is to try its webhook now.
     TryNow(ClientId),
+    /// An actor is to begin anew.
+    Restart(Wish),
+    /// What a replica says to that.
+    Restarted(Reply),
 }
 
 /// The notice that a client's config is another one.
@@ -49,6 +54,16 @@ pub(super) fn try_now(client: &ClientId) -> String {
     serde_json::json!({ "try_now": client }).to_string()
 }
 
+/// The notice that an actor is to begin anew.
+pub(super) fn restart(wish: &Wish) -> String {
+    serde_json::json!({ "restart": wish }).to_string()
+}
+
+/// The notice of what a replica says to that.
+pub(super) fn restarted(reply: &Reply) -> String {
+    serde_json::json!({ "restarted": reply }).to_string()
+}
+
 fn read(payload: &[u8]) -> Option<Message> {
     // Escapes make an id longer, six bytes for one at most.
     if payload.len() > 7 * MAX_ID_BYTES { None } else { serde_json::from_slice(payload).ok() }
@@ -61,6 +76,7 @@ pub(super) struct NoticeQueue {
     arrived: Notify,
     decisions: Notify,
     pub(super) kicks: KickQueue,
+    pub(super) restarts: RestartQueue,
 }
 
 #[derive(Default)]
@@ -145,6 +161,8 @@ async fn hear(mut sink: PubSubSink, mut stream: PubSubStream, queue: &NoticeQueu
                     Some(Message::Config(client)) => queue.push(client),
                     Some(Message::Decisions) => queue.push_decisions(),
                     Some(Message::TryNow(client)) => queue.kicks.push(client),
+                    Some(Message::Restart(wish)) => queue.restarts.push(wish),
+                    Some(Message::Restarted(reply)) => queue.restarts.heard(reply),
                     None => {}
                 },
                 None => return,

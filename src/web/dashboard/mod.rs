@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::Shared;
 use super::path::{FIRST, id, query};
 use super::problem::Problem;
-use crate::actors::dashboard::{ActorQuery, ClientQuery, ClientSort, ClientView, Page, PhaseFilter};
+use crate::actors::dashboard::{ActorQuery, ClientQuery, ClientSort, ClientView, Overview, Page, PhaseFilter};
 
 const DEFAULT_PAGE: usize = 50;
 const LARGEST_PAGE: usize = 200;
@@ -49,7 +49,7 @@ pub(super) async fn overview(
     let page = ClientQuery { filter, phase, sort, reverse, offset }.find(&snapshot.clients, limit);
     Ok(HttpResponse::Ok().json(json!({
         "number": snapshot.number,
-        "service": service(&shared),
+        "service": service(&shared, &snapshot.overview),
         "overview": snapshot.overview,
         "hour": hour.then_some(&snapshot.hour),
         "clients": listed(&page, offset),
@@ -72,7 +72,7 @@ pub(super) async fn client(request: HttpRequest, shared: web::Data<Shared>) -> R
     })))
 }
 
-/// The actors of this process, those first that are not well, a page at a time.
+/// The actors of all replicas that are seen, those first that are not well, a page at a time.
 pub(super) async fn actors(request: HttpRequest, shared: web::Data<Shared>) -> Result<HttpResponse, Problem> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -80,13 +80,14 @@ pub(super) async fn actors(request: HttpRequest, shared: web::Data<Shared>) -> R
         filter: Option<String>,
         kind: Option<String>,
         state: Option<String>,
+        replica: Option<String>,
         #[serde(default)]
         offset: usize,
         limit: Option<usize>,
     }
-    let Asked { filter, kind, state, offset, limit } = query(&request)?;
+    let Asked { filter, kind, state, replica, offset, limit } = query(&request)?;
     let limit = limit.unwrap_or(DEFAULT_PAGE).min(LARGEST_PAGE);
-    let page = ActorQuery { filter, kind, state, offset }.find(shared.service.dashboard.actors(), limit);
+    let page = ActorQuery { filter, kind, state, replica, offset }.find(shared.service.dashboard.actors(), limit);
     Ok(HttpResponse::Ok().json(listed(&page, offset)))
 }
 
@@ -100,10 +101,11 @@ fn listed<T: serde::Serialize>(page: &Page<T>, offset: usize) -> Value {
     })
 }
 
-/// What this process is. Its numbers are its own: another replica has others.
-fn service(shared: &Shared) -> Value {
+/// What this process is, and whose the numbers are.
+fn service(shared: &Shared, overview: &Overview) -> Value {
     json!({
-        "scope": "this replica",
+        "scope": if overview.replicas.len() > 1 { "all replicas" } else { "this replica" },
+        "replica": shared.service.dashboard.here(),
         "version": env!("CARGO_PKG_VERSION"),
         "mode": shared.service.mode,
         "roles": shared.service.roles,

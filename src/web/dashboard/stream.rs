@@ -89,7 +89,7 @@ impl Streams {
                     "snapshot",
                     &json!({
                         "number": snapshot.number,
-                        "service": service(shared),
+                        "service": service(shared, &snapshot.overview),
                         "overview": snapshot.overview,
                     }),
                 ),

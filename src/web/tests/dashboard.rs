@@ -6,7 +6,7 @@ use futures_util::StreamExt as _;
 
 use super::*;
 use crate::actors::config_cache::config_table;
-use crate::actors::dashboard::{Gathered, Inputs, Memory};
+use crate::actors::dashboard::{About, Gathered, Inputs, Memory, Others};
 use crate::actors::meters::Meters;
 use crate::domain::client_state::{ClientState, Phase};
 use crate::domain::stash::Backlog;
@@ -34,6 +34,9 @@ impl Looks {
     fn publish(&mut self, world: &World) {
         let (_writer, configs) = config_table();
         let snapshot = self.memory.look(&Inputs {
+            here: &here(),
+            about: About::default(),
+            others: &Others::default(),
             now_ms: 1000,
             seconds: 1.0,
             configs: &configs.snapshot(),
@@ -158,6 +161,9 @@ async fn a_stream_tells_what_changes_and_ends_when_the_service_stops() {
 
     // It misses one: then it is to read again.
     looks.memory.look(&Inputs {
+        here: &here(),
+        about: About::default(),
+        others: &Others::default(),
         now_ms: 0,
         seconds: 1.0,
         configs: &config_table().1.snapshot(),

@@ -29,7 +29,7 @@ async fn a_frozen_actor_is_back_within_five_seconds_with_its_mailbox() {
     assert_eq!(world.logged(), ["1", "2", "3"]);
     let status = cell.status();
     assert_eq!(status.exits, [(ExitReason::Frozen, 1)].into());
-    assert_eq!(status.last_message, Some("Note"));
+    assert_eq!(status.last_message.as_deref(), Some("Note"));
     let cause = status.last_cause.unwrap();
     assert_eq!((cause.reason, cause.message.as_str()), (ExitReason::Frozen, "took no message"));
     assert!((60..=65).contains(&cause.lasted_seconds), "{cause:?}");

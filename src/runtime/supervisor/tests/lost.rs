@@ -47,7 +47,7 @@ async fn actors_of_a_lost_thread_start_anew_and_the_one_to_blame_has_failed() {
     let (free, hold) = mpsc::channel();
     guilty.addr.do_send(Hog(hold));
     guilty.addr.do_send(Note(2));
-    while !guilty.cell.is_at_work() || guilty.cell.status().last_message != Some("Hog") {
+    while !guilty.cell.is_at_work() || guilty.cell.status().last_message.as_deref() != Some("Hog") {
         tokio::task::yield_now().await;
     }
     pool.replace(0).unwrap();
@@ -92,7 +92,7 @@ async fn whoever_loses_its_thread_again_and_again_is_given_up() {
         let (end, hold) = mpsc::channel();
         free.push(end);
         actor.addr.do_send(Hog(hold));
-        while actor.cell.status().last_message != Some("Hog") {
+        while actor.cell.status().last_message.as_deref() != Some("Hog") {
             tokio::task::yield_now().await;
         }
         pool.replace(0).unwrap();
