@@ -191,11 +191,8 @@ impl Service {
         let restarter = Restarter::new(here, &kit, tree.fleet.clone(), stores.actor_restarts.clone());
         actix_rt::spawn(restarter.clone().listen(kit.shutdown().token()));
         let state = WebState {
-<<<<<<< HEAD
             session_key: session_key(&stores, &startup).await?,
-=======
             restart_actor: restarter.ask(),
->>>>>>> whole
             queues: queues.iter().cloned().collect(),
             before_scrape: gauges.before_scrape(),
             ..web_state(&settings, &stores, &kit, clock, &metrics, &tree, (readiness.clone(), dashboard))?
