@@ -27,6 +27,8 @@ mod platform;
 #[cfg(feature = "cluster")]
 mod platform_configs;
 #[cfg(feature = "cluster")]
+mod platform_documents;
+#[cfg(feature = "cluster")]
 mod postgres;
 #[cfg(feature = "cluster")]
 mod queue_pauses;
@@ -106,6 +108,7 @@ mod embedded {
             a_backlog_is_counted,
             the_next_attempt_is_the_earliest_that_is_set,
             a_held_document_is_left_out,
+            what_is_free_is_found_behind_very_many_that_are_held,
             rows_outlive_a_restart,
         ],
         dead_rows: [
@@ -127,7 +130,12 @@ mod embedded {
             what_is_no_client_config_is_passed_over,
             configs_outlive_a_restart,
         ],
-        client_states: [a_state_comes_back, states_outlive_a_restart, the_failure_clock_runs_from_the_first_failure],
+        client_states: [
+            a_state_comes_back,
+            states_outlive_a_restart,
+            the_failure_clock_runs_from_the_first_failure,
+            what_a_resync_made_good_is_told_with_the_state,
+        ],
         decisions: [
             a_decision_holds_since_it_was_made_first,
             kinds_are_independent,
@@ -251,6 +259,7 @@ mod on_postgres {
             a_backlog_is_counted,
             the_next_attempt_is_the_earliest_that_is_set,
             a_held_document_is_left_out,
+            what_is_free_is_found_behind_very_many_that_are_held,
             rows_outlive_a_restart,
         ],
         dead_rows: [
@@ -261,7 +270,12 @@ mod on_postgres {
             a_replay_does_not_pass_what_is_newer,
             a_forced_replay_stands_where_it_came,
         ],
-        client_states: [a_state_comes_back, states_outlive_a_restart, the_failure_clock_runs_from_the_first_failure],
+        client_states: [
+            a_state_comes_back,
+            states_outlive_a_restart,
+            the_failure_clock_runs_from_the_first_failure,
+            what_a_resync_made_good_is_told_with_the_state,
+        ],
         decisions: [
             a_decision_holds_since_it_was_made_first,
             kinds_are_independent,
@@ -411,7 +425,12 @@ mod platform_stores {
             what_is_no_client_config_is_passed_over,
             configs_outlive_a_restart,
         ],
-        client_states: [a_state_comes_back, states_outlive_a_restart, the_failure_clock_runs_from_the_first_failure],
+        client_states: [
+            a_state_comes_back,
+            states_outlive_a_restart,
+            the_failure_clock_runs_from_the_first_failure,
+            what_a_resync_made_good_is_told_with_the_state,
+        ],
     );
 }
 

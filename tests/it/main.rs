@@ -70,3 +70,5 @@ mod stop;
 mod switched_off;
 #[cfg(feature = "cluster")]
 mod topics;
+#[cfg(feature = "cluster")]
+mod whole;
