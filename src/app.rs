@@ -373,6 +373,8 @@ fn upkeep(
     Upkeep {
         stash: stores.stash.clone(),
         stash_ttl: settings.stash.ttl,
+        audit: stores.audit.clone(),
+        audit_retention: settings.audit.retention,
         reload_configs: Arc::new(move || {
             let config_cache = config_cache.clone();
             Box::pin(async move {

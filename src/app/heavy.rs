@@ -43,6 +43,7 @@ impl Parts<'_> {
             rows: stores.heavy_jobs.clone(),
             stash: stores.stash.clone(),
             log: stores.log.clone(),
+            states: stores.states.clone(),
             source: self.source(),
             // What they add must never be what makes a client overflow.
             client_rows: settings.heavy.client_rows.min(settings.stash.client_rows / 2).max(1),

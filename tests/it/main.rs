@@ -45,6 +45,7 @@ mod flow;
 mod hostile;
 mod kill;
 mod long_outage;
+mod openapi;
 mod operational_events;
 mod outage;
 #[cfg(feature = "cluster")]

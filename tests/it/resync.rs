@@ -8,7 +8,6 @@ use std::time::Duration;
 use awc::http::Method;
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Document, doc};
-use rdkafka::producer::FutureProducer;
 use serde_json::{Value, json};
 
 use crate::kit::api::Api;
@@ -29,7 +28,6 @@ struct Source {
     cluster: Rc<Cluster>,
     db: String,
     collection: mongodb::Collection<Document>,
-    producer: FutureProducer,
     /// What the collection has.
     now: RefCell<BTreeMap<ObjectId, Document>>,
 }
@@ -39,8 +37,7 @@ impl Source {
         let client = mongodb::Client::with_uri_str(cluster.mongo.url()).await.unwrap();
         let db = format!("{}-identity", cluster.redis_prefix());
         let collection = client.database(&db).collection("users");
-        let producer = cluster.producer();
-        Self { cluster, db, collection, producer, now: RefCell::default() }
+        Self { cluster, db, collection, now: RefCell::default() }
     }
 
     /// Documents of before anybody listened.
@@ -78,7 +75,7 @@ impl Source {
         let key = json!({ "id": format!(r#"{{"$oid": "{id}"}}"#) }).to_string();
         let topic = format!("mongo.{}.users", self.db);
         let record = json!({ "topic": topic, "key": key, "value": value.to_string() });
-        self.cluster.produce_by(&self.producer, &[record]).await;
+        self.cluster.produce(&[record]).await;
     }
 
     /// Changes, deletes, takes away and makes documents until it is stopped.
@@ -219,6 +216,40 @@ async fn a_resync_brings_the_copy_to_what_mongodb_has() {
     let path = format!("/v1/clients/{CLIENT}/heavy-jobs/{id}");
     let cancelled = service.api().request(Method::DELETE, &path, None).await.unwrap().json();
     assert_eq!(cancelled["state"], "cancelled", "{cancelled}");
+}
+
+/// The pause was decided, and stands in the store: a queue that lost it with all else runs nothing.
+#[actix_web::test]
+async fn a_paused_queue_runs_nothing_when_redis_is_emptied() {
+    const QUEUE: &str = "/v1/queues/dispatcher-heavy";
+    let cluster = Cluster::with_own_redis("paused");
+    let service = cluster.replica().start().await;
+    let api = service.api();
+    api.put_client(CLIENT, json!({ "webhook": "http://127.0.0.1:9/" })).await;
+    let paused = api.post(&format!("{QUEUE}/pause"), &json!({ "by": "ann" })).await.unwrap();
+    assert_eq!(paused.status, 200, "{}", paused.text());
+    let mut ids = Vec::new();
+    for to_ms in 1..=3 {
+        empty(&cluster);
+        let replay = api.post(&format!("/v1/clients/{CLIENT}/replay"), &json!({ "to_ms": to_ms })).await;
+        ids.push(replay.unwrap().json()["job"]["id"].as_str().unwrap().to_owned());
+    }
+    // It has its pause again, and whatever a worker took before that was not done.
+    eventually("the pause", WITHIN, async || {
+        let queue = api.get(QUEUE).await?.json();
+        holds(queue["paused"] == json!(true), || queue.to_string())
+    })
+    .await;
+    for id in &ids {
+        assert_eq!(job(api, id).await.unwrap()["state"], "open", "{id}");
+    }
+    let done = [("queue", "dispatcher-heavy"), ("outcome", "completed")];
+    assert_eq!(api.metrics().await.sum("jobs_total", &done), 0.0);
+    let resumed = api.post(&format!("{QUEUE}/resume"), &json!({})).await.unwrap();
+    assert_eq!(resumed.status, 200, "{}", resumed.text());
+    for id in &ids {
+        until(api, id, "what was lost and put back, after the resume", |job| job["state"] == "done").await;
+    }
 }
 
 #[actix_web::test]

@@ -8,6 +8,7 @@ mod crashes;
 mod example;
 mod exclusive;
 mod handling;
+mod heavy;
 #[cfg(feature = "cluster")]
 mod interop;
 #[cfg(feature = "cluster")]

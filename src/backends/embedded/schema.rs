@@ -156,6 +156,7 @@ diesel::table! {
     client_states (client) {
         client -> Text,
         state -> Text,
+        resynced -> BigInt,
     }
 }
 

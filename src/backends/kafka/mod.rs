@@ -126,12 +126,8 @@ impl KafkaEventLog {
 
     /// How far this group has read the source stream.
     pub fn source_progress(&self, group: &str) -> Arc<dyn SourceProgress> {
-        Arc::new(KafkaSourceProgress {
-            options: self.options.clone(),
-            group: group.to_owned(),
-            admin: Arc::clone(&self.admin),
-            watch: self.watch.clone(),
-        })
+        let (options, admin) = (self.options.clone(), Arc::clone(&self.admin));
+        Arc::new(KafkaSourceProgress::new(options, group.to_owned(), admin, self.watch.clone()))
     }
 
     fn member(&self) -> Member {

@@ -1,7 +1,7 @@
 //! How far the source group has come, for whoever is not its member.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -30,26 +30,51 @@ const PEEK: Duration = Duration::from_secs(2);
 const PEEK_BYTES: usize = 64 * 1024;
 
 pub(super) struct KafkaSourceProgress {
-    pub(super) options: KafkaOptions,
-    pub(super) group: String,
-    pub(super) admin: Arc<AdminClient<Watch>>,
-    pub(super) watch: Watch,
+    options: KafkaOptions,
+    group: String,
+    admin: Arc<AdminClient<Watch>>,
+    watch: Watch,
+    /// Asks for the group, and never joins it. To connect takes longer than to ask.
+    consumer: Arc<Mutex<Option<BaseConsumer<Member>>>>,
 }
 
 impl KafkaSourceProgress {
-    /// A consumer that asks for the group, and never joins it.
-    fn consumer(&self) -> StoreResult<BaseConsumer<Member>> {
+    pub(super) fn new(
+        options: KafkaOptions,
+        group: String,
+        admin: Arc<AdminClient<Watch>>,
+        watch: Watch,
+    ) -> Self {
+        Self { options, group, admin, watch, consumer: Arc::default() }
+    }
+
+    /// Asks on a thread that may block. A consumer that had trouble is not asked again.
+    async fn ask<T: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&BaseConsumer<Member>) -> StoreResult<T> + Send + 'static,
+    ) -> StoreResult<T> {
+        let (kept, watch) = (Arc::clone(&self.consumer), self.watch.clone());
         let config = self.options.member(&self.group, PEEK_BYTES);
-        Ok(config.create_with_context(Member::new(self.watch.clone()))?)
+        Worker::once("kafka-progress", move || {
+            let known = kept.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let consumer = match known {
+                Some(consumer) => consumer,
+                None => config.create_with_context(Member::new(watch))?,
+            };
+            let answer = ask(&consumer)?;
+            *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(consumer);
+            Ok(answer)
+        })
+        .await
     }
 }
 
 impl SourceProgress for KafkaSourceProgress {
     fn ends(&self) -> BoxFuture<'_, StoreResult<SourcePlaces>> {
-        let (admin, sources, consumer) = (Arc::clone(&self.admin), self.options.sources(), self.consumer());
-        Box::pin(Worker::once("kafka-ends", move || {
+        let (admin, sources) = (Arc::clone(&self.admin), self.options.sources());
+        Box::pin(self.ask(move |consumer| {
             let partitions = Cluster::ask(admin.inner(), REQUEST_TIMEOUT)?.partitions_of(&sources);
-            let ends = offsets::find(&consumer?, &partitions, Point::End, REQUEST_TIMEOUT)?;
+            let ends = offsets::find(consumer, &partitions, Point::End, REQUEST_TIMEOUT)?;
             match partitions.iter().find(|partition| !ends.contains_key(*partition)) {
                 None => Ok(SourcePlaces(ends)),
                 Some((topic, number)) => {
@@ -60,11 +85,11 @@ impl SourceProgress for KafkaSourceProgress {
     }
 
     fn passes<'a>(&'a self, places: &'a SourcePlaces, within: Duration) -> BoxFuture<'a, StoreResult<bool>> {
-        let (mut ahead, consumer) = (places.0.clone(), self.consumer());
-        Box::pin(Worker::once("kafka-passes", move || {
-            let (consumer, deadline) = (consumer?, Instant::now() + within);
+        let mut ahead = places.0.clone();
+        Box::pin(self.ask(move |consumer| {
+            let deadline = Instant::now() + within;
             loop {
-                remove_passed(&consumer, &mut ahead)?;
+                remove_passed(consumer, &mut ahead)?;
                 if ahead.is_empty() || Instant::now() >= deadline {
                     return Ok(ahead.is_empty());
                 }
@@ -84,6 +109,9 @@ fn remove_passed(consumer: &BaseConsumer<Member>, ahead: &mut BTreeMap<Partition
     next.extend(offsets::find(consumer, &unread, Point::Low, REQUEST_TIMEOUT)?);
     ahead.retain(|partition, place| next.get(partition).is_none_or(|next| next < place));
     next.retain(|partition, _| ahead.contains_key(partition));
+    if next.is_empty() {
+        return Ok(());
+    }
     // What is committed stands behind the last record; the end of a transaction comes after it, and is an offset too.
     let read = peek(consumer, &next, ahead)?;
     ahead.retain(|partition, _| !read.contains(partition));

@@ -24,6 +24,7 @@ diesel::table! {
     client_states (client) {
         client -> Binary,
         state -> Text,
+        resynced -> BigInt,
     }
 }
 

@@ -17,8 +17,8 @@ use crate::ports::heavy_jobs::HeavyJobs;
 use crate::ports::job_queue::JobQueue;
 use crate::ports::{StoreError, StoreResult};
 
-/// A queue that lost a job has it again within a minute.
-const AGAIN: Duration = Duration::from_secs(15);
+/// A queue that lost a job has it again within this.
+const AGAIN: Duration = Duration::from_secs(5);
 
 /// Why a job ended whose owner is blocked: done is done, and what was skipped meanwhile needs another one.
 const BLOCKED: &str = "owner_blocked";
@@ -48,12 +48,18 @@ impl Drop for KeptHeavyJobs {
 }
 
 impl HeavyDesk {
-    /// Asks for a job. The one that is kept with the same parameters is the one; with `again` it is forgotten first, if it has ended.
+    /// Asks for a job. The one that is kept with the same parameters is the one; with `again` it is forgotten first, if it has ended. Jobs that
+    /// ended are kept as long as the queue keeps theirs.
     ///
     /// # Errors
     /// When it is not kept.
     pub async fn start(&self, work: HeavyWork, again: bool) -> StoreResult<HeavyJob> {
         let id = work.id();
+        let Retention::Dedup { age, count } = Queue::Heavy.spec().retention else {
+            return Err(StoreError::Refused("the queue keeps no ids".to_owned()));
+        };
+        let age_ms = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
+        self.rows.purge(self.clock.now_ms().saturating_sub(age_ms), count).await?;
         if again && self.rows.forget(&id).await? {
             log::info!("heavy job is begun anew job_id={id}");
         }
@@ -109,9 +115,7 @@ impl HeavyDesk {
                 answer => answer?,
             }
         }
-        let Retention::Dedup { age, count } = Queue::Heavy.spec().retention else { return Ok(()) };
-        let age_ms = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
-        self.rows.purge(self.clock.now_ms().saturating_sub(age_ms), count).await.map(drop)
+        Ok(())
     }
 
     async fn put_into_queue(&self, row: &HeavyJob) -> StoreResult<()> {
@@ -164,7 +168,7 @@ impl HeavyDesk {
         self.queues.get(Queue::Heavy)
     }
 
-    /// Does that at once, and then every 15 s.
+    /// Does that at once, and then every 5 s.
     pub fn keep(self) -> KeptHeavyJobs {
         let task = tokio::spawn(async move {
             let mut said = false;

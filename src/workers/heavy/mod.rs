@@ -30,6 +30,7 @@ use super::{Exclusive, Fence, Handled, JobContext, JobFailure, JobHandler, Jobs,
 use crate::domain::heavy_job::{HeavyJob, HeavyState};
 use crate::domain::job::JobId;
 use crate::domain::operational_event::{Happening, OperationalEvent};
+use crate::ports::client_states::ClientStates;
 use crate::ports::clock::Clock;
 use crate::ports::event_log::EventLog;
 use crate::ports::heavy_jobs::HeavyJobs;
@@ -65,6 +66,8 @@ pub struct HeavyWorker {
     pub stash: Arc<dyn Stash>,
     /// Where everything goes that is sent again.
     pub log: Arc<dyn EventLog>,
+    /// How much was dropped for each client: a resync makes it good.
+    pub states: Arc<dyn ClientStates>,
     /// What a resync reads; `None`: there is no MongoDB.
     pub source: Option<ResyncSource>,
     /// While more than so many payloads wait for a client, its jobs add none.

@@ -56,6 +56,8 @@ pub(super) struct Place {
     pub(super) hand: Vec<InHand>,
     /// The end of the page.
     next: Option<DocumentKey>,
+    /// Changes that were dropped for the client before it began.
+    dropped: u64,
 }
 
 impl HeavyWorker {
@@ -72,10 +74,16 @@ impl HeavyWorker {
             return Ok(Turn::Wait(WAIT));
         }
         if place.collections.is_none() {
+            let state = self.states.get(&job.client).await?;
+            place.dropped = state.map_or(0, |state| state.dropped);
             place.collections = Some(source.collections(job).await?);
             run.save(&place).await?;
         }
         let Some(collection) = place.collections.iter().flatten().next().cloned() else {
+            // Of some collections it may have been others that were dropped.
+            if job.collections.is_none() && place.dropped > 0 {
+                self.states.resynced(&job.client, place.dropped).await?;
+            }
             return Ok(Turn::Done);
         };
         let began = Instant::now();
