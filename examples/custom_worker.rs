@@ -22,6 +22,7 @@ use dispatcher::ports::blocked_owners::BlockedOwners;
 use dispatcher::ports::clock::{Clock, SystemClock};
 use dispatcher::ports::event_log::BatchLimits;
 use dispatcher::ports::job_queue::JobQueues;
+use dispatcher::ports::paused_queues::PausedQueues;
 use dispatcher::ports::{BoxFuture, StoreResult};
 use dispatcher::workers::{
     Handled, JobContext, JobFailure, JobHandler, OpenQueues, Payload, Producer, Schedule, ScheduleTable,
@@ -139,6 +140,13 @@ impl BlockedOwners for Nobody {
     }
 }
 
+/// No queue is paused.
+impl PausedQueues for Nobody {
+    fn is_paused(&self, _: &str) -> bool {
+        false
+    }
+}
+
 /// The queues in a SQLite file.
 ///
 /// # Errors
@@ -171,7 +179,7 @@ pub async fn run(store: &dyn JobQueues) -> Result<Vec<String>, Box<dyn std::erro
     let queues = OpenQueues::<ReportQueue>::new(store);
 
     let (done, mut seen) = mpsc::unbounded_channel();
-    let kit = WorkerKit { metrics: Metrics::new(), blocked: Arc::new(Nobody) };
+    let kit = WorkerKit { metrics: Metrics::new(), blocked: Arc::new(Nobody), paused: Arc::new(Nobody) };
     let worker = kit.start(&queues, Arc::new(Reports { done }), None);
 
     // 5. Add jobs. The second of the same client is the same job.

@@ -3,6 +3,7 @@
 mod actor_tree;
 mod dashboard;
 mod gauges;
+mod heavy;
 mod own_runtime;
 mod records;
 mod restarts;
@@ -27,8 +28,8 @@ use self::actor_tree::{ActorTree, Parts};
 use self::gauges::Gauges;
 use self::records::Recorders;
 use self::restarts::Restarter;
-pub use self::signals::Signals;
 use self::session_key::session_key;
+pub use self::signals::Signals;
 use self::stores::Stores;
 use self::workers::Workers;
 use crate::actors::config_cache::{Refresh, Reload, ReloadDecisions};
@@ -48,6 +49,7 @@ use crate::ports::{BoxFuture, StoreError, StoreResult};
 use crate::runtime::{Arbiters, Kit, RestartPolicy, StopStep};
 use crate::settings::{Role, Roles, Settings, SettingsError};
 use crate::web::{self, Ask, Readiness, Startup, WebState};
+use crate::workers::heavy::HeavyDesk;
 use crate::workers::queues::Queue;
 use crate::workers::upkeep::Upkeep;
 use crate::workers::{Exclusive, OpenQueues};
@@ -97,8 +99,7 @@ impl Service {
         actix_rt::spawn(starting);
         let recorders = Recorders::new(&metrics);
         let here = replica_name();
-        let stores =
-            Stores::open(&settings, &clock, &metrics, &startup, &recorders.events, &here).await?;
+        let stores = Stores::open(&settings, &clock, &metrics, &startup, &recorders.events, &here).await?;
 
         let restarts = metrics.restarts.clone();
         let count = Arc::new(move |kind| restarts.with_label_values(&[kind]).inc());
@@ -156,6 +157,16 @@ impl Service {
         if settings.roles.has(Role::Retry) {
             retries.start_promoter(&pipeline.pick(0));
         }
+        let heavy = heavy::Parts {
+            settings: &settings,
+            stores: &stores,
+            tree: &tree,
+            queues: &queues,
+            recorders: &recorders,
+            metrics: &metrics,
+            clock: clock.clone(),
+        };
+        let heavy_desk = heavy.desk();
         let workers = Workers::start(workers::Parts {
             settings: &settings,
             queues: &queues,
@@ -163,6 +174,7 @@ impl Service {
             decisions: stores.decisions.clone(),
             guard: tree.table.clone(),
             upkeep: upkeep(&settings, &stores, &tree, &metrics, clock.clone()),
+            heavy: (heavy.worker(), heavy_desk.clone()),
             metrics: &metrics,
             clock: &*clock,
         })?;
@@ -191,11 +203,19 @@ impl Service {
         let restarter = Restarter::new(here, &kit, tree.fleet.clone(), stores.actor_restarts.clone());
         actix_rt::spawn(restarter.clone().listen(kit.shutdown().token()));
         let state = WebState {
-            session_key: session_key(&stores, &startup).await?,
             restart_actor: restarter.ask(),
+            session_key: session_key(&stores, &startup).await?,
             queues: queues.iter().cloned().collect(),
             before_scrape: gauges.before_scrape(),
-            ..web_state(&settings, &stores, &kit, clock, &metrics, &tree, (readiness.clone(), dashboard))?
+            ..web_state(
+                &settings,
+                &stores,
+                &kit,
+                clock,
+                &metrics,
+                &tree,
+                (readiness.clone(), dashboard, heavy_desk),
+            )?
         };
         answers_meanwhile.stop(false).await;
         let server = web::start(state, listener)?;
@@ -353,6 +373,8 @@ fn upkeep(
     Upkeep {
         stash: stores.stash.clone(),
         stash_ttl: settings.stash.ttl,
+        audit: stores.audit.clone(),
+        audit_retention: settings.audit.retention,
         reload_configs: Arc::new(move || {
             let config_cache = config_cache.clone();
             Box::pin(async move {
@@ -371,7 +393,7 @@ fn web_state(
     clock: Arc<dyn Clock>,
     metrics: &Metrics,
     tree: &ActorTree,
-    (readiness, dashboard): (Arc<Readiness>, Dashboard),
+    (readiness, dashboard, heavy_desk): (Arc<Readiness>, Dashboard, HeavyDesk),
 ) -> Result<WebState, SettingsError> {
     let fleet = tree.fleet.clone();
     let (registry, deliveries) = (kit.registry().clone(), kit.registry().clone());
@@ -409,6 +431,8 @@ fn web_state(
             })
         }),
         queues: Vec::new(),
+        heavy_desk,
+        can_resync: stores.resync.is_some(),
         log: stores.log.clone(),
         stash: stores.stash.clone(),
         stash_rows: stores.stash_rows.clone(),

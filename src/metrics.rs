@@ -57,7 +57,7 @@ pub struct Metrics {
     /// Errors of stores that were retried, by `store`.
     pub store_errors: IntCounterVec,
     /// Attempts at jobs, by `queue`, `job` and `outcome`: completed, later (goes on), retried, failed (given up), blocked (its owner is),
-    /// unknown (another version's job), lost (its lock was).
+    /// unknown (another version's job), lost (its lock was), paused (its queue is, and had lost its pause).
     pub jobs: IntCounterVec,
     /// 1 while a queue is paused, by `queue`.
     pub queue_paused: IntGaugeVec,

@@ -155,13 +155,15 @@ impl Actor for ConfigCacheActor {
 
 impl Supervised for ConfigCacheActor {}
 
-/// Reads what is decided about clients and their owners.
+/// Reads what is decided about clients, their owners, and queues.
 async fn decided(decisions: &dyn Decisions) -> StoreResult<Decided> {
-    let (blocked, paused) = tokio::try_join!(
+    let (blocked, paused, queues) = tokio::try_join!(
         decisions.list(DecisionKind::BlockedOwner),
-        decisions.list(DecisionKind::PausedClient)
+        decisions.list(DecisionKind::PausedClient),
+        decisions.list(DecisionKind::PausedQueue)
     )?;
-    Ok(Decided { blocked: DecisionList::new(blocked), paused: DecisionList::new(paused) })
+    let [blocked, paused, queues] = [blocked, paused, queues].map(DecisionList::new);
+    Ok(Decided { blocked, paused, queues })
 }
 
 /// Reads all configs and what is decided again. Answered when the table has them.

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 pub(super) use self::waiting::{NotOpen, until_there};
 use crate::actors::operational_events::EventRecorder;
-use crate::metrics::Metrics;
 use crate::domain::replica::ReplicaName;
+use crate::metrics::Metrics;
 use crate::ports::actor_restarts::ActorRestarts;
 use crate::ports::attempts::Attempts;
 use crate::ports::audit::AuditLog;
@@ -19,12 +19,15 @@ use crate::ports::client_states::ClientStates;
 use crate::ports::clock::Clock;
 use crate::ports::dashboard_parts::DashboardParts;
 use crate::ports::decisions::Decisions;
+use crate::ports::documents::Documents;
 use crate::ports::event_log::EventLog;
+use crate::ports::heavy_jobs::HeavyJobs;
 use crate::ports::job_queue::JobQueues;
 use crate::ports::locks::Locks;
 use crate::ports::operational_events::{EventTopic, OperationalEvents};
 use crate::ports::owner_kicks::OwnerKicks;
 use crate::ports::session_keys::SessionKeys;
+use crate::ports::source_progress::SourceProgress;
 use crate::ports::stash::Stash;
 use crate::ports::stash_rows::StashRows;
 use crate::ports::{BoxFuture, StoreResult};
@@ -55,6 +58,12 @@ pub(super) struct Alone;
 impl OwnerKicks for Alone {}
 
 impl ActorRestarts for Alone {}
+/// What a resync reads.
+#[cfg_attr(not(feature = "cluster"), expect(dead_code, reason = "without the cluster nobody makes one"))]
+pub(super) struct ResyncStores {
+    pub(super) documents: Arc<dyn Documents>,
+    pub(super) progress: Arc<dyn SourceProgress>,
+}
 
 /// What the service works on.
 pub(super) struct Stores {
@@ -65,6 +74,9 @@ pub(super) struct Stores {
     pub(super) decisions: Arc<dyn Decisions>,
     pub(super) locks: Arc<dyn Locks>,
     pub(super) queues: Arc<dyn JobQueues>,
+    pub(super) heavy_jobs: Arc<dyn HeavyJobs>,
+    /// What a resync reads; `None`: there is no MongoDB.
+    pub(super) resync: Option<ResyncStores>,
     /// Who does what.
     pub(super) roles: RoleBoard,
     pub(super) operational_events: Arc<dyn OperationalEvents>,
@@ -109,7 +121,7 @@ impl Stores {
             #[cfg(feature = "cluster")]
             Mode::Cluster => {
                 cluster::open(settings, clock.clone(), metrics, startup, events.clone(), here.clone()).await
-            },
+            }
             #[cfg(not(feature = "cluster"))]
             Mode::Cluster => {
                 anyhow::bail!("this build has no cluster mode: build it with the feature `cluster`")

@@ -14,6 +14,7 @@ use crate::ports::clock::Clock;
 use crate::ports::decisions::Decisions;
 use crate::ports::job_queue::RunningWorker;
 use crate::settings::{Role, Settings};
+use crate::workers::heavy::{HeavyDesk, HeavyWorker, KeptHeavyJobs};
 use crate::workers::queues::Queue;
 use crate::workers::schedules::KeptSchedules;
 use crate::workers::upkeep::{self, Upkeep};
@@ -29,6 +30,8 @@ pub(super) struct Parts<'a> {
     /// Knows whose jobs are not done.
     pub(super) guard: ConfigTable,
     pub(super) upkeep: Upkeep,
+    /// Who does heavy jobs, and who puts them back.
+    pub(super) heavy: (HeavyWorker, HeavyDesk),
     pub(super) metrics: &'a Metrics,
     pub(super) clock: &'a dyn Clock,
 }
@@ -38,24 +41,26 @@ pub(super) struct Workers {
     running: Vec<Box<dyn RunningWorker>>,
     schedules: Option<KeptSchedules>,
     pauses: KeptPauses,
+    heavy: Option<KeptHeavyJobs>,
     runtime: OwnRuntime,
 }
 
 impl Workers {
     /// Starts them. Waits for no store.
     pub(super) fn start(parts: Parts<'_>) -> anyhow::Result<Self> {
-        let Parts { settings, queues, retry, decisions, guard, upkeep, metrics, clock } = parts;
+        let Parts { settings, queues, retry, decisions, guard, upkeep, heavy, metrics, clock } = parts;
         let runtime = OwnRuntime::start("workers", 2)?;
         let handle = runtime.handle();
         let _entered = handle.enter();
-        let kit = WorkerKit { metrics: metrics.clone(), blocked: Arc::new(guard) };
-        let (retry, upkeep) = (Arc::new(retry), Arc::new(upkeep));
+        let guard = Arc::new(guard);
+        let kit = WorkerKit { metrics: metrics.clone(), blocked: guard.clone(), paused: guard };
+        let (heavy, desk) = heavy;
+        let (retry, upkeep, heavy) = (Arc::new(retry), Arc::new(upkeep), Arc::new(heavy));
         let is_ours = |queue: &&Queue| settings.roles.has(Role::of(queue.spec().workload));
-        let running = Queue::ALL.iter().filter(is_ours).filter_map(|queue| match queue {
-            Queue::Dispatcher => Some(kit.start(queues, retry.clone(), concurrency(settings, queue.spec()))),
-            Queue::Schedule => Some(kit.start(queues, upkeep.clone(), concurrency(settings, queue.spec()))),
-            // Nothing is added to it yet.
-            Queue::Heavy => None,
+        let running = Queue::ALL.iter().filter(is_ours).map(|queue| match queue {
+            Queue::Dispatcher => kit.start(queues, retry.clone(), concurrency(settings, queue.spec())),
+            Queue::Schedule => kit.start(queues, upkeep.clone(), concurrency(settings, queue.spec())),
+            Queue::Heavy => kit.start(queues, heavy.clone(), concurrency(settings, queue.spec())),
         });
         let running = running.collect();
         let schedules = if settings.roles.has(Role::Schedule) {
@@ -64,12 +69,13 @@ impl Workers {
             None
         };
         let pauses = QueuePauses::new(decisions, queues.iter().cloned().collect()).keep();
-        Ok(Self { running, schedules, pauses, runtime })
+        let heavy = settings.roles.has(Role::Heavy).then(|| desk.keep());
+        Ok(Self { running, schedules, pauses, heavy, runtime })
     }
 
     /// No more jobs are taken; those at hand have `grace` to end.
     pub(super) async fn stop(self, grace: Duration) {
-        drop((self.schedules, self.pauses));
+        drop((self.schedules, self.pauses, self.heavy));
         join_all(self.running.iter().map(|worker| worker.stop(grace))).await;
         drop(self.runtime);
     }

@@ -1,4 +1,4 @@
-//! Transfers, rows of the stash, decisions and actions as SQL stores keep them, column by column.
+//! Transfers, rows of the stash, decisions, actions and heavy jobs as SQL stores keep them, column by column.
 
 use std::sync::Arc;
 
@@ -6,6 +6,8 @@ use crate::domain::audit::AuditEntry;
 use crate::domain::config::ClientId;
 use crate::domain::dead_row::{DeadRow, GivenUp};
 use crate::domain::decision::{Decision, Subject};
+use crate::domain::heavy_job::HeavyJob;
+use crate::domain::job::JobId;
 use crate::domain::stash::RowState;
 use crate::domain::stash_view::RowView;
 use crate::domain::transfer::{DocumentHash, EventId, NewTransfer, Sequence, SourcePosition, Transfer};
@@ -158,6 +160,39 @@ impl StoredRow {
     }
 }
 
+/// The columns of a heavy job, as they were read.
+pub(super) struct StoredHeavyJob {
+    pub(super) id: String,
+    pub(super) client: String,
+    pub(super) kind: String,
+    pub(super) parameters: String,
+    pub(super) state: String,
+    pub(super) position: String,
+    pub(super) progress: String,
+    pub(super) reason: Option<String>,
+    /// Created, updated.
+    pub(super) at_ms: (i64, i64),
+}
+
+impl StoredHeavyJob {
+    /// The job. Refused when a column holds what this service never writes.
+    pub(super) fn read(self) -> Result<HeavyJob, StoreError> {
+        let json = |text: &str, what| serde_json::from_str(text).map_err(|_| broken(what));
+        Ok(HeavyJob {
+            id: JobId::parse(&self.id).map_err(|_| broken("id of a heavy job"))?,
+            client: ClientId::new(&self.client),
+            kind: self.kind,
+            parameters: json(&self.parameters, "parameters of a heavy job")?,
+            state: self.state.parse().map_err(|_| broken("state of a heavy job"))?,
+            position: json(&self.position, "position of a heavy job")?,
+            progress: json(&self.progress, "progress of a heavy job")?,
+            reason: self.reason,
+            created_ms: self.at_ms.0,
+            updated_ms: self.at_ms.1,
+        })
+    }
+}
+
 /// Rows of several states, each list in order, as one list in order.
 pub(super) fn in_order(lists: Vec<Vec<RowView>>, limit: usize) -> Vec<RowView> {
     let mut rows: Vec<_> = lists.into_iter().flatten().collect();
@@ -182,7 +217,8 @@ fn broken(what: &str) -> StoreError {
     StoreError::Refused(format!("stored {what} is broken"))
 }
 
-fn sequence(incarnation: i64, partition: i64, offset: i64) -> Result<Sequence, StoreError> {
+/// The place in these columns. Refused when one holds what this service never writes.
+pub(super) fn sequence(incarnation: i64, partition: i64, offset: i64) -> Result<Sequence, StoreError> {
     Ok(Sequence {
         incarnation: incarnation.try_into().map_err(|_| broken("incarnation"))?,
         partition: partition.try_into().map_err(|_| broken("partition"))?,

@@ -10,6 +10,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
 use super::api::{Api, ApiError, ApiOptions, encoded};
+use super::heavy_jobs::{self, CancelOptions, JobsOptions, ReplayOptions, ResyncOptions};
 use super::output;
 use super::owners::{ByOptions, late};
 use crate::settings::{Environment, SettingsError};
@@ -39,6 +40,14 @@ enum ClientsCommand {
     Retry(ClientOptions),
     /// Print the attempts to deliver to a client that failed, and those that followed, as JSON lines, the newest first
     Attempts(ClientOptions),
+    /// Send a client again what it may see, as MongoDB has it now
+    Resync(ResyncOptions),
+    /// Send a client again what is dead of it, as a job of the service
+    Replay(ReplayOptions),
+    /// List a client's resyncs and replays: those under way, and those of the last day
+    Jobs(JobsOptions),
+    /// End a resync or replay that is under way
+    Cancel(CancelOptions),
     /// Delete a client's config
     Delete(ClientOptions),
 }
@@ -64,11 +73,11 @@ struct ListOptions {
 }
 
 #[derive(Debug, Args)]
-struct ClientOptions {
+pub(super) struct ClientOptions {
     /// The client's id, as it stands in `clients` of the documents
-    id: String,
+    pub(super) id: String,
     #[command(flatten)]
-    api: ApiOptions,
+    pub(super) api: ApiOptions,
 }
 
 #[derive(Args)]
@@ -125,6 +134,10 @@ pub(super) async fn run(options: ClientsOptions, environment: &Environment) -> a
         ClientsCommand::Resume(client) => act(&client, "resume", &json!({}), environment, "resumed").await,
         ClientsCommand::Retry(client) => act(&client, "retry", &json!({}), environment, "asked").await,
         ClientsCommand::Attempts(options) => attempts(&options.api.open(environment)?, &options.id).await,
+        ClientsCommand::Resync(options) => heavy_jobs::resync(options, environment).await,
+        ClientsCommand::Replay(options) => heavy_jobs::replay(options, environment).await,
+        ClientsCommand::Jobs(options) => heavy_jobs::jobs(options, environment).await,
+        ClientsCommand::Cancel(options) => heavy_jobs::cancel(options, environment).await,
         ClientsCommand::Delete(options) => {
             let api = options.api.open(environment)?;
             let status = api.delete(&path_of(&options.id)).await.map_err(|err| explain(err, &options.id))?;
@@ -167,7 +180,7 @@ async fn attempts(api: &Api, id: &str) -> anyhow::Result<()> {
     }
 }
 
-fn path_of(id: &str) -> String {
+pub(super) fn path_of(id: &str) -> String {
     format!("/v1/clients/{}", encoded(id))
 }
 
@@ -220,7 +233,7 @@ async fn put(api: &Api, id: &str, document: &Value) -> anyhow::Result<()> {
 }
 
 /// A service that asks for a value, or answers 404, does not know the client.
-fn explain(err: ApiError, id: &str) -> anyhow::Error {
+pub(super) fn explain(err: ApiError, id: &str) -> anyhow::Error {
     match &err {
         ApiError::Refused { problem, .. } if problem["key"] == "value" => {
             anyhow::anyhow!("there is no client {id}: `clients set` creates it")

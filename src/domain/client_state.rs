@@ -83,9 +83,12 @@ pub struct ClientState {
     /// Whether so much waits that changes are dropped.
     #[serde(default)]
     pub overflows: bool,
-    /// How many changes were dropped so far: the client needs a resync.
+    /// How many changes were dropped so far.
     #[serde(default)]
     pub dropped: u64,
+    /// How many of them a resync has made good. The store says so, whatever is put.
+    #[serde(default)]
+    pub resynced: u64,
     /// Who paused it.
     #[serde(default)]
     pub paused_by: Option<String>,
@@ -121,6 +124,11 @@ pub enum ClientEvent {
     Dropped {
         /// How many.
         count: u64,
+    },
+    /// A resync has made good so many of the changes that were dropped.
+    Resynced {
+        /// How many, from the first on.
+        dropped: u64,
     },
     /// Rows wait in the stash.
     RowsWaiting,
@@ -173,6 +181,7 @@ impl ClientState {
             rows_waiting: false,
             overflows: false,
             dropped: 0,
+            resynced: 0,
             paused_by: None,
             disabled_by: None,
         }
@@ -205,6 +214,7 @@ impl ClientState {
             ClientEvent::Overflow => next.overflows = true,
             ClientEvent::RoomAgain => next.overflows = false,
             ClientEvent::Dropped { count } => next.dropped = next.dropped.saturating_add(*count),
+            ClientEvent::Resynced { dropped } => next.resynced = next.resynced.max(*dropped),
             ClientEvent::RowsWaiting => next.rows_waiting = true,
             ClientEvent::RowsGone => {
                 next.rows_waiting = false;
@@ -230,6 +240,11 @@ impl ClientState {
         }
         next.settle(self.phase, now_ms);
         next
+    }
+
+    /// How many changes were dropped that no resync has made good: more than none, and the client needs one.
+    pub fn missing(&self) -> u64 {
+        self.dropped.saturating_sub(self.resynced)
     }
 
     /// Whether a request may start now.

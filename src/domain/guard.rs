@@ -48,13 +48,15 @@ impl DecisionList {
     }
 }
 
-/// What operators decided about clients, as of one moment.
+/// What operators decided about clients and queues, as of one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Decided {
     /// The blocked owners.
     pub blocked: DecisionList,
     /// The paused clients.
     pub paused: DecisionList,
+    /// The paused queues.
+    pub queues: DecisionList,
 }
 
 impl Decided {

@@ -15,6 +15,7 @@ pub mod extended_json;
 #[cfg(test)]
 pub(crate) mod fixtures;
 pub mod guard;
+pub mod heavy_job;
 pub mod intake;
 pub mod job;
 pub mod operational_event;

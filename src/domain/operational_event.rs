@@ -42,11 +42,13 @@ pub enum Happening {
     Paused,
     /// An operator let a client's delivery go on.
     Resumed,
+    /// A resync or a replay ended, in whatever way.
+    HeavyJobEnded,
 }
 
 impl Happening {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Degraded,
         Self::Recovered,
         Self::DisableWarning,
@@ -60,6 +62,7 @@ impl Happening {
         Self::TransferGap,
         Self::Paused,
         Self::Resumed,
+        Self::HeavyJobEnded,
     ];
 
     /// The word in the store, in the API, in the topic and at the operator's webhook.
@@ -78,6 +81,7 @@ impl Happening {
             Self::TransferGap => "transfer_gap",
             Self::Paused => "paused",
             Self::Resumed => "resumed",
+            Self::HeavyJobEnded => "heavy_job_ended",
         }
     }
 }

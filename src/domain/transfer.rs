@@ -67,7 +67,7 @@ impl FromStr for Sequence {
     }
 }
 
-/// The `webhook-id`: `evt_` and 26 characters of base32. The same at every attempt, another for another
+/// The `webhook-id`: `evt_` (of a resync `rs_`) and 26 characters of base32. The same at every attempt, another for another
 /// client or a topic that was created again.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EventId(Arc<str>);
@@ -83,9 +83,24 @@ impl EventId {
         hash.update(position.offset.to_be_bytes());
         hash.update(record_timestamp_ms.to_be_bytes());
         hash.update(client.as_str().as_bytes());
+        Self::of_hash("evt_", hash)
+    }
+
+    /// Derives the id of what a resync sends of a document. `run` names the run of the resync and the client. The same body again is the same
+    /// event; a document that changed since is another.
+    pub fn of_resync(run: &str, document: &str, body: &[u8]) -> Self {
+        let mut hash = Sha256::new();
+        for part in [run.as_bytes(), document.as_bytes(), body] {
+            hash.update((part.len() as u64).to_be_bytes());
+            hash.update(part);
+        }
+        Self::of_hash("rs_", hash)
+    }
+
+    fn of_hash(prefix: &str, hash: Sha256) -> Self {
         let mut text = data_encoding::BASE32_NOPAD.encode(&hash.finalize());
         text.truncate(26);
-        Self(format!("evt_{}", text.to_ascii_lowercase()).into())
+        Self(format!("{prefix}{}", text.to_ascii_lowercase()).into())
     }
 
     /// An id that was stored before.
@@ -291,6 +306,19 @@ mod tests {
         assert_eq!(a.as_str().len(), 30);
         assert_ne!(a, EventId::derive(&position, 1_767_225_600_000, &ClientId::new("b")));
         assert_ne!(a, EventId::derive(&position, 1_767_225_600_001, &ClientId::new("a")));
+    }
+
+    #[test]
+    fn a_resync_repeats_an_id_only_with_its_body() {
+        let id = |run, document, body: &str| EventId::of_resync(run, document, body.as_bytes());
+        let one = id("resync-a/1", "identity.users:1", "{}");
+        assert_eq!(one, id("resync-a/1", "identity.users:1", "{}"));
+        assert!(one.as_str().starts_with("rs_") && one.as_str().len() == 29, "{one}");
+        for other in [id("resync-a/2", "identity.users:1", "{}"), id("resync-a/1", "identity.users:1", "[]")]
+        {
+            assert_ne!(one, other);
+        }
+        assert_ne!(id("a", "bc", ""), id("ab", "c", ""));
     }
 
     #[test]

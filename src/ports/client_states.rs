@@ -18,6 +18,9 @@ pub trait ClientStates: Send + Sync {
     /// store. `None`: it does not fail, as far as is stored.
     fn failing_for<'a>(&'a self, client: &'a ClientId) -> BoxFuture<'a, StoreResult<Option<Duration>>>;
 
-    /// Stores a state.
+    /// A resync has made good so many of the changes that were dropped for a client, from the first on. It is told with the state from now on.
+    fn resynced<'a>(&'a self, client: &'a ClientId, dropped: u64) -> BoxFuture<'a, StoreResult<()>>;
+
+    /// Stores a state, but how much was made good.
     fn put<'a>(&'a self, client: &'a ClientId, state: ClientState) -> BoxFuture<'a, StoreResult<()>>;
 }

@@ -26,6 +26,10 @@ impl Settings {
         }
         require(self.stash.client_rows >= 1, "stash.client_rows", "must be at least 1")?;
         require(self.stash.client_bytes >= 1, "stash.client_bytes", "must be at least 1")?;
+        require(self.heavy.client_rows >= 1, "heavy.client_rows", "must be at least 1")?;
+        within("heavy.settle", self.heavy.settle, Duration::ZERO, 10 * MINUTE)?;
+        require((1..=5000).contains(&self.heavy.page), "heavy.page", "must be 1 to 5000")?;
+        require(self.heavy.per_second >= 1, "heavy.per_second", "must be at least 1")?;
         within("stash.ttl", self.stash.ttl, MINUTE, 3650 * DAY)?;
         require(
             self.mode == Mode::Cluster || self.roles.are_all(),

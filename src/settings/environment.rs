@@ -70,6 +70,7 @@ pub(super) const VARIABLES: &[Variable] = &[
     plain("DISPATCHER_SCHEDULE_WORKER_CONCURRENCY", "workers.dispatcher-schedule"),
     plain("DISPATCHER_HEAVY_WORKER_CONCURRENCY", "workers.dispatcher-heavy"),
     plain("CLEANER_STASH_LOGS_TTL", "stash.ttl"),
+    plain("DISPATCHER_RESYNC_SETTLE", "heavy.settle"),
     plain("DISPATCHER_GUARD_BLOCKED", "guard.blocked"),
     plain("DISPATCHER_RETRY_BASE", "retry.base"),
     secret("DISPATCHER_OPERATOR_WEBHOOK", "operator.webhook"),

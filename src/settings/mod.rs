@@ -64,6 +64,8 @@ pub struct Settings {
     pub workers: BTreeMap<String, u32>,
     /// What could not be delivered.
     pub stash: Stash,
+    /// Resyncs and replays.
+    pub heavy: Heavy,
     /// Who gets what.
     pub routing: Routing,
     /// Blocked owners.
@@ -267,6 +269,21 @@ pub struct Stash {
     /// Their bytes.
     #[serde(deserialize_with = "values::size")]
     pub client_bytes: usize,
+}
+
+/// Resyncs and replays.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Heavy {
+    /// While so many payloads wait for a client, its jobs add none.
+    pub client_rows: u64,
+    /// How far Debezium may be behind without a resync that takes a copy back for a moment.
+    #[serde(deserialize_with = "values::duration")]
+    pub settle: Duration,
+    /// Documents of one page of a resync.
+    pub page: usize,
+    /// Documents of a resync in a second, at most.
+    pub per_second: u32,
 }
 
 /// Who is told what happens.

@@ -4,16 +4,20 @@ mod access;
 mod actions;
 mod actors;
 mod attempts;
+mod audit;
 mod blocked_owners;
 mod clients;
 mod dashboard;
 mod dead_letters;
 mod events;
+mod fake_heavy_jobs;
 mod fake_queue;
 mod fakes;
+mod heavy_jobs;
 mod operational_events;
 mod queues;
 mod source_letters;
+mod stash;
 mod status;
 
 use std::collections::HashMap;
@@ -27,9 +31,11 @@ use futures_util::future::ready;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use self::fake_queue::FakeQueue;
+use self::fake_heavy_jobs::FakeHeavyJobs;
+use self::fake_queue::{FakeQueue, FakeQueues};
 use self::fakes::{
-    FakeAttempts, FakeAudit, FakeConfigs, FakeDecisions, FakeEvents, FakeLog, FakeStash, FakeStates, FixedClock,
+    FakeAttempts, FakeAudit, FakeConfigs, FakeDecisions, FakeEvents, FakeLog, FakeStash, FakeStates,
+    FixedClock,
 };
 use super::*;
 use crate::actors::dashboard::Snapshot;
@@ -39,8 +45,8 @@ use crate::domain::decision::DecisionKind;
 use crate::domain::guard::DecisionList;
 use crate::ports::event_log::NewRecord;
 use crate::runtime::Registry;
-use crate::workers::QueuePauses;
 use crate::workers::queues::Queue;
+use crate::workers::{OpenQueues, QueuePauses};
 
 /// A record, in the form in which it is taken.
 const RECORD: &str =
@@ -63,6 +69,8 @@ struct World {
     audit: Arc<FakeAudit>,
     decisions: Arc<FakeDecisions>,
     queue: Arc<FakeQueue>,
+    heavy_queue: Arc<FakeQueue>,
+    heavy_jobs: Arc<FakeHeavyJobs>,
     block_list_is_late: Arc<std::sync::Mutex<bool>>,
     readiness: Arc<Readiness>,
     metrics: Metrics,
@@ -104,6 +112,8 @@ impl World {
         let attempts = Arc::new(FakeAttempts::default());
         let decisions = Arc::new(FakeDecisions::default());
         let queue = FakeQueue::new(Queue::Dispatcher);
+        let heavy_queue = FakeQueue::new(Queue::Heavy);
+        let heavy_jobs = Arc::new(FakeHeavyJobs::default());
         let block_list_is_late = Arc::<std::sync::Mutex<bool>>::default();
         let readiness = Arc::new(Readiness::default());
         let metrics = Metrics::new();
@@ -143,6 +153,7 @@ impl World {
                 Arc::new(move || Decided {
                     blocked: DecisionList::new(decisions.now(DecisionKind::BlockedOwner)),
                     paused: DecisionList::new(decisions.now(DecisionKind::PausedClient)),
+                    queues: DecisionList::new(decisions.now(DecisionKind::PausedQueue)),
                 })
             },
             try_now: {
@@ -158,7 +169,15 @@ impl World {
                     ready(if *late.lock().unwrap() { Err("away".to_owned()) } else { Ok(()) }).boxed()
                 })
             },
-            queues: vec![queue.clone(), FakeQueue::new(Queue::Heavy)],
+            queues: vec![queue.clone(), heavy_queue.clone()],
+            heavy_desk: HeavyDesk {
+                rows: heavy_jobs.clone(),
+                queues: OpenQueues::new(&FakeQueues(heavy_queue.clone())),
+                blocked: Arc::new(crate::actors::config_cache::config_table().1),
+                clock: Arc::new(FixedClock),
+                tell: Arc::new(|_| {}),
+            },
+            can_resync: true,
             log: log.clone(),
             stash: stash.clone(),
             stash_rows: stash.clone(),
@@ -227,6 +246,8 @@ impl World {
             audit,
             decisions,
             queue,
+            heavy_queue,
+            heavy_jobs,
             tried,
             block_list_is_late,
             readiness,

@@ -49,9 +49,23 @@ impl Exclusive {
         ttl: Duration,
         work: impl FnOnce(Fence) -> Fut,
     ) -> StoreResult<Run<T>> {
+        self.run_as(key, key, ttl, work).await
+    }
+
+    /// The same for keys of which there are many: they are counted as `label`.
+    ///
+    /// # Errors
+    /// When the lease could not be asked for.
+    pub async fn run_as<T, Fut: Future<Output = T>>(
+        &self,
+        label: &str,
+        key: &str,
+        ttl: Duration,
+        work: impl FnOnce(Fence) -> Fut,
+    ) -> StoreResult<Run<T>> {
         let asked = self.clock.boot_ms();
         let Some(lease) = self.locks.acquire(key, self.clock.now_ms(), millis(ttl)).await? else {
-            self.count(key, "skipped");
+            self.count(label, "skipped");
             return Ok(Run::Skipped);
         };
         let work = work(Fence(lease.token));
@@ -61,20 +75,20 @@ impl Exclusive {
             value = work => Run::Ran(value),
         };
         if let Run::Ran(_) = run {
-            self.count(key, "ran");
+            self.count(label, "ran");
             // Not given back, it ends by itself.
             if let Err(err) = self.locks.release(&lease).await {
                 log::warn!("lease not given back err={err} key={key}");
             }
         } else {
-            self.count(key, "lost");
+            self.count(label, "lost");
             log::warn!("work dropped err=its lease was lost key={key}");
         }
         Ok(run)
     }
 
-    fn count(&self, key: &str, outcome: &str) {
-        self.metrics.exclusive_runs.with_label_values(&[key, outcome]).inc();
+    fn count(&self, label: &str, outcome: &str) {
+        self.metrics.exclusive_runs.with_label_values(&[label, outcome]).inc();
     }
 
     /// Renews a lease; comes back when it is lost.

@@ -12,9 +12,11 @@
 //! | [`exclusive`] | work that one replica does at a time |
 //! | [`queues`] | the queues and jobs of this service |
 //! | [`upkeep`] | its handler of what the clock starts |
+//! | [`heavy`] | its handler of what takes minutes to hours |
 
 pub mod exclusive;
 pub mod handler;
+pub mod heavy;
 #[macro_use]
 pub mod jobs;
 pub mod pauses;

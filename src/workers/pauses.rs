@@ -1,7 +1,8 @@
 //! Pauses of queues: operators decide them, the store keeps the decisions, and a queue that lost its pause has it again.
 //!
 //! A pause that was made elsewhere (a board) is nobody's decision here, and left alone. What was paused here goes on when it is resumed
-//! here: resumed elsewhere, it is paused again.
+//! here: resumed elsewhere, it is paused again. Until then its workers do nothing with what it gives away
+//! ([`PausedQueues`](crate::ports::paused_queues::PausedQueues)).
 
 use std::sync::Arc;
 use std::time::Duration;

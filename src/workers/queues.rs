@@ -1,5 +1,6 @@
 //! The queues and jobs of this service.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -119,6 +120,20 @@ impl Payload for PurgeStash {
     }
 }
 
+/// Removes what operators did long ago from the audit log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PurgeAudit {}
+
+impl Payload for PurgeAudit {
+    fn id(&self) -> JobId {
+        JobId::of("purge", "audit")
+    }
+
+    fn scope(&self) -> Scope<'_> {
+        Scope::System
+    }
+}
+
 /// Reads all client configs again, and repairs their copies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReconcileConfigs {}
@@ -138,9 +153,83 @@ jobs! {
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub enum ScheduleJob in Queue::Schedule {
         /// Daily.
+        PurgeAudit(PurgeAudit) = "purge-audit",
+        /// Daily.
         PurgeStash(PurgeStash) = "purge-stash",
         /// Every 5 minutes.
         ReconcileConfigs(ReconcileConfigs) = "reconcile-configs",
+    }
+}
+
+/// A client gets again what it may see, as MongoDB has it now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resync {
+    /// Which.
+    pub client: ClientId,
+    /// `<db>.<collection>`, with or without the platform's prefix; `None`: all that its filter admits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collections: Option<BTreeSet<String>>,
+}
+
+impl Payload for Resync {
+    fn id(&self) -> JobId {
+        of_parameters("resync", &self.client, self)
+    }
+
+    fn scope(&self) -> Scope<'_> {
+        Scope::Client { client: &self.client, owner: None }
+    }
+}
+
+/// What is dead of a client is sent again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Replay {
+    /// Which.
+    pub client: ClientId,
+    /// First failed at or after this, milliseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_ms: Option<i64>,
+    /// First failed before this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to_ms: Option<i64>,
+    /// Also what the receiver has something newer of, or will get.
+    #[serde(default)]
+    pub force: bool,
+}
+
+impl Payload for Replay {
+    fn id(&self) -> JobId {
+        of_parameters("replay", &self.client, self)
+    }
+
+    fn scope(&self) -> Scope<'_> {
+        Scope::Client { client: &self.client, owner: None }
+    }
+}
+
+/// `<kind>-<client>-<hash of the parameters>`.
+fn of_parameters(kind: &str, client: &ClientId, parameters: &impl Serialize) -> JobId {
+    let parameters = serde_json::to_vec(parameters).unwrap_or_default();
+    JobId::of_client(kind, client).with_parameters(&parameters)
+}
+
+jobs! {
+    /// What the queue `dispatcher-heavy` carries. Each has a row in the store: the truth.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub enum HeavyWork in Queue::Heavy {
+        /// From MongoDB.
+        Resync(Resync) = "resync",
+        /// From the stash.
+        Replay(Replay) = "replay",
+    }
+}
+
+impl HeavyWork {
+    /// For whom it is done.
+    pub fn client(&self) -> &ClientId {
+        match self {
+            Self::Resync(Resync { client, .. }) | Self::Replay(Replay { client, .. }) => client,
+        }
     }
 }
 
@@ -163,6 +252,21 @@ mod tests {
         let job = DispatcherJob::from(Retry { client: ClientId::new("c 1"), due_ms: None });
         assert_eq!((job.name(), job.data().unwrap()), ("RETRY", json!({"client": "c 1"})));
         assert_eq!(DispatcherJob::read("RETRY", job.data().unwrap()), Ok(job));
+    }
+
+    #[test]
+    fn the_same_parameters_are_the_same_heavy_job() {
+        let client = ClientId::new("c 1");
+        let resync = |collections: &[&str]| {
+            let collections = collections.iter().map(|name| (*name).to_owned()).collect();
+            Resync { client: client.clone(), collections: Some(collections) }.id()
+        };
+        assert_eq!(resync(&["a.b", "c.d"]), resync(&["c.d", "a.b", "c.d"]));
+        assert_ne!(resync(&["a.b"]), resync(&["c.d"]));
+        let all = Resync { client: client.clone(), collections: None };
+        assert!(all.id().as_str().starts_with("resync-h-"), "{}", all.id());
+        let replay = |force| Replay { client: client.clone(), from_ms: None, to_ms: None, force }.id();
+        assert_ne!(replay(true), replay(false));
     }
 
     #[test]

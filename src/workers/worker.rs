@@ -1,4 +1,4 @@
-//! Runs a handler: reads the job, asks the guard, bounds the time, catches the panic, decides about the next attempt, and counts.
+//! Runs a handler: sees whether the queue is paused, reads the job, asks the guard, bounds the time, catches the panic, decides about the next attempt, and counts.
 
 use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
@@ -16,12 +16,15 @@ use crate::metrics::Metrics;
 use crate::ports::BoxFuture;
 use crate::ports::blocked_owners::BlockedOwners;
 use crate::ports::job_queue::{JobEvent, JobOutcome, JobProcessor, RunningWorker, TakenJob};
+use crate::ports::paused_queues::PausedQueues;
 use crate::runtime::panic_text;
 
 /// How long a job of another version waits for a replica of that version.
 const FOREIGN: Duration = Duration::from_secs(10 * 60);
 /// How long a job waits when it cannot be asked whether its owner is blocked.
 const UNGUARDED: Duration = Duration::from_secs(5);
+/// How long a job waits that a paused queue has given away: it lost its pause, and has it again soon.
+const PAUSED: Duration = Duration::from_secs(1);
 /// Names of jobs that are none of ours and were logged.
 const NAMES: usize = 100;
 /// Characters of a reason.
@@ -34,6 +37,8 @@ pub struct WorkerKit {
     pub metrics: Metrics,
     /// Whose jobs are not done.
     pub blocked: Arc<dyn BlockedOwners>,
+    /// Which queues stand still, also when what is behind them does not know it any more.
+    pub paused: Arc<dyn PausedQueues>,
 }
 
 impl WorkerKit {
@@ -64,6 +69,9 @@ type Counted = (&'static str, JobOutcome);
 
 impl<H: JobHandler> Processor<H> {
     async fn attempt(&self, taken: &TakenJob) -> Counted {
+        if self.kit.paused.is_paused(self.spec.name) {
+            return ("paused", JobOutcome::Later { after: PAUSED });
+        }
         let job = match H::Jobs::read(&taken.name, taken.data.clone()) {
             Ok(job) => job,
             Err(why) => return self.foreign(taken, &why),

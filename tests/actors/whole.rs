@@ -142,7 +142,8 @@ impl Parts<'_> {
                 events: self.events.clone(),
             },
         };
-        let kit = WorkerKit { metrics: self.metrics.clone(), blocked: Arc::new(self.table.clone()) };
+        let (metrics, table) = (self.metrics.clone(), Arc::new(self.table.clone()));
+        let kit = WorkerKit { metrics, blocked: table.clone(), paused: table };
         kit.start(queues, Arc::new(retry), None)
     }
 }

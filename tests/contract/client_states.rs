@@ -70,3 +70,19 @@ pub(crate) async fn states_outlive_a_restart(backend: &impl Backend) {
     let stores = backend.open().await;
     assert_eq!(stores.states.get(&client("a")).await.unwrap(), Some(state(Phase::Paused, 2)));
 }
+
+pub(crate) async fn what_a_resync_made_good_is_told_with_the_state(backend: &impl Backend) {
+    let states = backend.open().await.states;
+    let dropped = |dropped| ClientState { dropped, ..state(Phase::Healthy, 1) };
+    let missing = async || states.get(&client("a")).await.unwrap().unwrap().missing();
+    states.put(&client("a"), dropped(5)).await.unwrap();
+    states.resynced(&client("a"), 5).await.unwrap();
+    assert_eq!(missing().await, 0);
+    // Its delivery actor does not know that yet, and stores what it has.
+    states.put(&client("a"), dropped(7)).await.unwrap();
+    assert_eq!(missing().await, 2);
+    states.resynced(&client("a"), 3).await.unwrap();
+    assert_eq!(missing().await, 2, "an older resync takes nothing back");
+    assert_eq!(states.list().await.unwrap()[0].1.resynced, 5);
+    states.resynced(&client("nobody"), 3).await.unwrap();
+}

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
 
 mod attempts;
+mod audit;
 mod client_configs;
 mod client_states;
 mod clock;
@@ -12,6 +13,7 @@ mod decision_copies;
 mod decisions;
 mod event_log;
 mod fixture;
+mod heavy_jobs;
 mod job_queue;
 #[cfg(feature = "cluster")]
 mod kafka;
@@ -25,6 +27,8 @@ mod platform;
 #[cfg(feature = "cluster")]
 mod platform_configs;
 #[cfg(feature = "cluster")]
+mod platform_documents;
+#[cfg(feature = "cluster")]
 mod postgres;
 #[cfg(feature = "cluster")]
 mod queue_pauses;
@@ -33,7 +37,9 @@ mod replicas;
 #[cfg(feature = "cluster")]
 #[path = "../services/mod.rs"]
 mod services;
+mod session_keys;
 mod stash;
+mod stash_rows;
 #[cfg(feature = "cluster")]
 mod state_copies;
 #[cfg(feature = "cluster")]
@@ -102,6 +108,7 @@ mod embedded {
             a_backlog_is_counted,
             the_next_attempt_is_the_earliest_that_is_set,
             a_held_document_is_left_out,
+            what_is_free_is_found_behind_very_many_that_are_held,
             rows_outlive_a_restart,
         ],
         dead_rows: [
@@ -123,7 +130,12 @@ mod embedded {
             what_is_no_client_config_is_passed_over,
             configs_outlive_a_restart,
         ],
-        client_states: [a_state_comes_back, states_outlive_a_restart, the_failure_clock_runs_from_the_first_failure],
+        client_states: [
+            a_state_comes_back,
+            states_outlive_a_restart,
+            the_failure_clock_runs_from_the_first_failure,
+            what_a_resync_made_good_is_told_with_the_state,
+        ],
         decisions: [
             a_decision_holds_since_it_was_made_first,
             kinds_are_independent,
@@ -154,6 +166,30 @@ mod embedded {
             the_newest_of_each_client_are_kept,
             attempts_are_paged,
             old_attempts_are_forgotten,
+        ],
+        audit: [
+            an_action_is_there_before_it_ends,
+            actions_are_filtered_and_paged,
+            old_actions_go_and_numbers_never_come_again,
+            actions_outlive_a_restart,
+        ],
+        session_keys: [the_first_key_stays],
+        stash_rows: [
+            rows_of_all_states_come_in_their_order,
+            rows_are_filtered_and_paged,
+            a_row_is_shown_with_its_body_apart,
+            what_was_given_up_is_purged_and_nothing_else,
+        ],
+        heavy_jobs: [
+            an_id_that_is_kept_is_the_same_job,
+            a_job_comes_back_as_it_was_written,
+            an_older_holder_writes_over_nobody,
+            what_has_ended_is_not_written,
+            an_ended_job_goes_on_when_it_is_turned,
+            only_what_has_ended_is_forgotten,
+            jobs_are_listed_newest_first,
+            old_jobs_go_and_the_last_stay,
+            heavy_jobs_outlive_a_restart,
         ],
     );
 }
@@ -223,6 +259,7 @@ mod on_postgres {
             a_backlog_is_counted,
             the_next_attempt_is_the_earliest_that_is_set,
             a_held_document_is_left_out,
+            what_is_free_is_found_behind_very_many_that_are_held,
             rows_outlive_a_restart,
         ],
         dead_rows: [
@@ -233,7 +270,12 @@ mod on_postgres {
             a_replay_does_not_pass_what_is_newer,
             a_forced_replay_stands_where_it_came,
         ],
-        client_states: [a_state_comes_back, states_outlive_a_restart, the_failure_clock_runs_from_the_first_failure],
+        client_states: [
+            a_state_comes_back,
+            states_outlive_a_restart,
+            the_failure_clock_runs_from_the_first_failure,
+            what_a_resync_made_good_is_told_with_the_state,
+        ],
         decisions: [
             a_decision_holds_since_it_was_made_first,
             kinds_are_independent,
@@ -264,6 +306,30 @@ mod on_postgres {
             the_newest_of_each_client_are_kept,
             attempts_are_paged,
             old_attempts_are_forgotten,
+        ],
+        audit: [
+            an_action_is_there_before_it_ends,
+            actions_are_filtered_and_paged,
+            old_actions_go_and_numbers_never_come_again,
+            actions_outlive_a_restart,
+        ],
+        session_keys: [the_first_key_stays],
+        stash_rows: [
+            rows_of_all_states_come_in_their_order,
+            rows_are_filtered_and_paged,
+            a_row_is_shown_with_its_body_apart,
+            what_was_given_up_is_purged_and_nothing_else,
+        ],
+        heavy_jobs: [
+            an_id_that_is_kept_is_the_same_job,
+            a_job_comes_back_as_it_was_written,
+            an_older_holder_writes_over_nobody,
+            what_has_ended_is_not_written,
+            an_ended_job_goes_on_when_it_is_turned,
+            only_what_has_ended_is_forgotten,
+            jobs_are_listed_newest_first,
+            old_jobs_go_and_the_last_stay,
+            heavy_jobs_outlive_a_restart,
         ],
         log_registry: [
             a_log_is_found_once_it_is_registered,
@@ -359,7 +425,12 @@ mod platform_stores {
             what_is_no_client_config_is_passed_over,
             configs_outlive_a_restart,
         ],
-        client_states: [a_state_comes_back, states_outlive_a_restart, the_failure_clock_runs_from_the_first_failure],
+        client_states: [
+            a_state_comes_back,
+            states_outlive_a_restart,
+            the_failure_clock_runs_from_the_first_failure,
+            what_a_resync_made_good_is_told_with_the_state,
+        ],
     );
 }
 

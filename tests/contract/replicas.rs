@@ -161,7 +161,8 @@ async fn one_that_says_nothing_is_not_waited_for_long() {
     soon(async {
         loop {
             let mut count = redis::cmd("PUBSUB");
-            let (_, listeners): (String, i64) = count.arg("NUMSUB").arg(&channel).query_async(&mut keys).await.unwrap();
+            let (_, listeners): (String, i64) =
+                count.arg("NUMSUB").arg(&channel).query_async(&mut keys).await.unwrap();
             if listeners == 2 {
                 break;
             }

@@ -45,6 +45,7 @@ mod flow;
 mod hostile;
 mod kill;
 mod long_outage;
+mod openapi;
 mod operational_events;
 mod outage;
 #[cfg(feature = "cluster")]
@@ -61,9 +62,13 @@ mod redis_away;
 mod redis_emptied;
 #[cfg(feature = "cluster")]
 mod replicas;
+#[cfg(feature = "cluster")]
+mod resync;
 mod roles;
 mod stop;
 #[cfg(feature = "cluster")]
 mod switched_off;
 #[cfg(feature = "cluster")]
 mod topics;
+#[cfg(feature = "cluster")]
+mod whole;

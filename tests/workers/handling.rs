@@ -153,6 +153,27 @@ pub(crate) async fn jobs_of_a_blocked_owner_are_done_without_being_done(world: W
     assert_eq!(ran, [KeptJob::Work(work("good")), KeptJob::Tidy(tidy("bad"))]);
 }
 
+pub(crate) async fn a_queue_that_lost_its_pause_runs_nothing(world: World) {
+    let (ran, mut runs) = tokio::sync::mpsc::unbounded_channel();
+    let handler = does(move |_: FreedJob, _| {
+        let ran = ran.clone();
+        async move {
+            ran.send(()).unwrap();
+            Ok(Handled::DONE)
+        }
+    });
+    world.paused.0.lock().unwrap().insert("freed".to_owned());
+    let worker = world.start(handler);
+    world.producer().add::<FreedJob>(work("a")).await.unwrap();
+    let held = eventually(async || (world.counted("freed", "WORK", "paused") > 0).then_some(())).await;
+    assert_eq!((held, runs.try_recv().is_err()), ((), true));
+    let job = world.freed().job("work-a").await.unwrap().unwrap();
+    assert_eq!(job.attempts_made, 0, "waiting counts no attempt");
+    world.paused.0.lock().unwrap().clear();
+    soon(runs.recv()).await.unwrap();
+    worker.stop(Duration::from_secs(5)).await;
+}
+
 pub(crate) async fn a_block_list_that_is_away_holds_the_job(world: World) {
     *world.blocked.away.lock().unwrap() = true;
     let _worker = world.start(does(async |_: KeptJob, _| Ok(Handled::DONE)));

@@ -8,6 +8,7 @@ mod crashes;
 mod example;
 mod exclusive;
 mod handling;
+mod heavy;
 #[cfg(feature = "cluster")]
 mod interop;
 #[cfg(feature = "cluster")]
@@ -43,6 +44,7 @@ macro_rules! in_world {
                 another_versions_job_waits_where_ids_are_kept,
                 jobs_of_a_blocked_owner_are_done_without_being_done,
                 a_block_list_that_is_away_holds_the_job,
+                a_queue_that_lost_its_pause_runs_nothing,
                 a_job_cannot_add_itself_while_it_runs,
                 jobs_can_be_delayed_prioritised_and_added_in_bulk,
             ],

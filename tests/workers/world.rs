@@ -15,6 +15,7 @@ use dispatcher::ports::blocked_owners::BlockedOwners;
 use dispatcher::ports::clock::SystemClock;
 use dispatcher::ports::event_log::BatchLimits;
 use dispatcher::ports::job_queue::{JobQueue, JobQueues, JobRecord, NewJob, RunningWorker};
+use dispatcher::ports::paused_queues::PausedQueues;
 use dispatcher::ports::{BoxFuture, StoreError, StoreResult};
 use dispatcher::workers::{
     Handled, JobContext, JobFailure, JobHandler, Jobs, OpenQueues, Payload, Producer, Scope, WorkerKit,
@@ -130,6 +131,16 @@ impl BlockedOwners for Blocked {
     }
 }
 
+/// Queues that operators paused.
+#[derive(Default)]
+pub(crate) struct Pauses(pub(crate) Mutex<HashSet<String>>);
+
+impl PausedQueues for Pauses {
+    fn is_paused(&self, queue: &str) -> bool {
+        self.0.lock().unwrap().contains(queue)
+    }
+}
+
 pub(crate) type Ended = Result<Handled, JobFailure>;
 
 /// A handler from a closure.
@@ -170,6 +181,7 @@ where
 pub(crate) struct World {
     pub(crate) queues: OpenQueues<TestQueue>,
     pub(crate) blocked: Arc<Blocked>,
+    pub(crate) paused: Arc<Pauses>,
     pub(crate) kit: WorkerKit,
     _folder: Option<Folder>,
 }
@@ -182,11 +194,12 @@ pub(crate) struct Folder {
 
 impl World {
     pub(crate) fn of(store: &dyn JobQueues, folder: Option<Folder>) -> Self {
-        let blocked = Arc::new(Blocked::default());
+        let (blocked, paused) = (Arc::new(Blocked::default()), Arc::new(Pauses::default()));
         Self {
             queues: OpenQueues::new(store),
-            kit: WorkerKit { metrics: Metrics::new(), blocked: blocked.clone() },
+            kit: WorkerKit { metrics: Metrics::new(), blocked: blocked.clone(), paused: paused.clone() },
             blocked,
+            paused,
             _folder: folder,
         }
     }

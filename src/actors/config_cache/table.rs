@@ -9,6 +9,7 @@ use crate::domain::config::{ClientConfig, ClientId};
 use crate::domain::guard::{Decided, DecisionList, Subscriber};
 use crate::ports::blocked_owners::BlockedOwners;
 use crate::ports::client_configs::StoredConfig;
+use crate::ports::paused_queues::PausedQueues;
 use crate::ports::{BoxFuture, StoreResult};
 
 type Table = HashMap<ClientId, Entry>;
@@ -105,6 +106,13 @@ impl BlockedOwners for ConfigTable {
             }
         };
         Box::pin(std::future::ready(Ok(decision)))
+    }
+}
+
+/// A queue that lost its pause gives jobs away; what was decided is known here.
+impl PausedQueues for ConfigTable {
+    fn is_paused(&self, queue: &str) -> bool {
+        self.0.borrow().decided.queues.get(queue).is_some()
     }
 }
 

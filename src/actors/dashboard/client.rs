@@ -335,7 +335,7 @@ impl Row {
             dead: backlog.dead,
             oldest_ts_ms: backlog.oldest_ts_ms,
             overflows: state.is_some_and(|state| state.overflows),
-            dropped: state.map_or(0, |state| state.dropped),
+            dropped: state.map_or(0, ClientState::missing),
             rate: self.delivered.shown(),
             failure_rate: self.failed.shown(),
             delivered: facts.meter.map_or(0, ClientMeter::delivered),

@@ -234,7 +234,8 @@ impl WebhookDeliveryActor {
 /// Whether two states differ in nothing but the time of the last request: each request would make another state to show.
 fn looks_alike(one: &ClientState, other: &ClientState) -> bool {
     let ClientState { phase, since_ms, reason, next_attempt_at_ms, failing_since_ms, last_failure, .. } = one;
-    let ClientState { hold_until_ms, rows_waiting, overflows, dropped, paused_by, disabled_by, .. } = one;
+    let ClientState { hold_until_ms, rows_waiting, overflows, dropped, resynced, paused_by, .. } = one;
+    let disabled_by = &one.disabled_by;
     (phase, since_ms, next_attempt_at_ms, failing_since_ms, hold_until_ms)
         == (
             &other.phase,
@@ -243,7 +244,8 @@ fn looks_alike(one: &ClientState, other: &ClientState) -> bool {
             &other.failing_since_ms,
             &other.hold_until_ms,
         )
-        && (rows_waiting, overflows, dropped) == (&other.rows_waiting, &other.overflows, &other.dropped)
+        && (rows_waiting, overflows) == (&other.rows_waiting, &other.overflows)
+        && (dropped, resynced) == (&other.dropped, &other.resynced)
         && (reason, last_failure, paused_by, disabled_by)
             == (&other.reason, &other.last_failure, &other.paused_by, &other.disabled_by)
 }

@@ -292,6 +292,7 @@ impl WebhookDeliveryActor {
             self.look_at_config(ctx);
             self.adopt_ordering();
             self.look_at_quota(ctx);
+            self.look_for_resync(ctx);
             self.take_in(ctx);
             self.dispatch(ctx);
             self.drain(ctx);

@@ -15,6 +15,9 @@ use crate::domain::transfer::Transfer;
 /// While nothing more may wait: how often it is asked whether there is room again.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
 
+/// While changes are missing: how often it is asked whether a resync has made them good.
+const ASK_FOR_RESYNC: Duration = Duration::from_secs(15);
+
 /// How much may wait for one client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StashQuota {
@@ -40,6 +43,7 @@ pub(super) struct Quota {
     asked: Option<Instant>,
     asking: bool,
     full: bool,
+    asked_for_resync: Option<Instant>,
 }
 
 impl Quota {
@@ -92,6 +96,23 @@ impl WebhookDeliveryActor {
             if let Ok(backlog) = backlog {
                 actor.quota_is(&backlog);
                 actor.pump(ctx);
+            }
+        }));
+    }
+
+    /// Asks whether a resync has made good what was dropped: it ends where it was run, and writes that down in the store.
+    pub(super) fn look_for_resync(&mut self, ctx: &mut Context<Self>) {
+        let asked = &mut self.life.quota.asked_for_resync;
+        if self.life.state.missing() == 0 || asked.is_some_and(|asked| asked.elapsed() < ASK_FOR_RESYNC) {
+            return;
+        }
+        *asked = Some(Instant::now());
+        let (states, client) = (self.services.states.clone(), self.client().clone());
+        let question = async move { states.get(&client).await }.into_actor(self);
+        ctx.spawn(question.map(|state, actor, _| {
+            // While the store is away it is asked again.
+            if let Ok(Some(state)) = state {
+                actor.happened(ClientEvent::Resynced { dropped: state.resynced });
             }
         }));
     }

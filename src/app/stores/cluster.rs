@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{NotOpen, RoleBoard, Stores, until_there};
+use super::{NotOpen, ResyncStores, RoleBoard, Stores, until_there};
 use crate::actors::operational_events::EventRecorder;
 use crate::app::own_runtime::OwnRuntime;
 use crate::backends::bullmq::{BullMq, BullMqOptions};
@@ -74,6 +74,11 @@ pub(super) async fn open(
             &settings.queue.prefix,
             clock,
         ))),
+        heavy_jobs: postgres.heavy_jobs(),
+        resync: Some(ResyncStores {
+            documents: mongo.documents(),
+            progress: kafka.source_progress(&settings.source.group),
+        }),
         roles: role_board(redis.clone()),
         operational_events: postgres.operational_events(),
         events_topic: Some(kafka.operational_events()?),

@@ -39,6 +39,8 @@ pub(super) async fn open(settings: &Settings, clock: Arc<dyn Clock>) -> anyhow::
         decisions: embedded.decisions(),
         locks: embedded.locks(),
         queues: embedded.queues(),
+        heavy_jobs: embedded.heavy_jobs(),
+        resync: None,
         roles: RoleBoard::of_one_process(),
         operational_events: embedded.operational_events(),
         events_topic: None,

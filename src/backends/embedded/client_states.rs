@@ -44,29 +44,30 @@ struct Failing {
     failing_for_ms: Option<i64>,
 }
 
-fn read(client: &str, json: &str) -> JobResult<ClientState> {
-    serde_json::from_str(json)
-        .map_err(|error| JobError::refused(format!("stored state of {client} is broken: {error}")))
+fn read(client: &str, json: &str, resynced: i64) -> JobResult<ClientState> {
+    let state: ClientState = serde_json::from_str(json)
+        .map_err(|error| JobError::refused(format!("stored state of {client} is broken: {error}")))?;
+    Ok(ClientState { resynced: u64::try_from(resynced).unwrap_or(0), ..state })
 }
 
 impl ClientStates for SqliteClientStates {
     fn get<'a>(&'a self, client: &'a ClientId) -> BoxFuture<'a, StoreResult<Option<ClientState>>> {
         let client = client.clone();
         Box::pin(self.database.read(move |connection| {
-            let json: Option<String> = client_states::table
+            let row: Option<(String, i64)> = client_states::table
                 .find(client.as_str())
-                .select(client_states::state)
+                .select((client_states::state, client_states::resynced))
                 .first(connection)
                 .optional()?;
-            json.map(|json| read(client.as_str(), &json)).transpose()
+            row.map(|(json, resynced)| read(client.as_str(), &json, resynced)).transpose()
         }))
     }
 
     fn list(&self) -> BoxFuture<'_, StoreResult<Vec<(ClientId, ClientState)>>> {
         Box::pin(self.database.read(|connection| {
-            let rows: Vec<(String, String)> = client_states::table.load(connection)?;
+            let rows: Vec<(String, String, i64)> = client_states::table.load(connection)?;
             rows.into_iter()
-                .map(|(client, json)| Ok((ClientId::new(&client), read(&client, &json)?)))
+                .map(|(client, json, resynced)| Ok((ClientId::new(&client), read(&client, &json, resynced)?)))
                 .collect()
         }))
     }
@@ -78,6 +79,17 @@ impl ClientStates for SqliteClientStates {
                 sql_query(FAILING_FOR).bind::<Text, _>(client.as_str()).get_result(connection).optional()?;
             let millis = failing.and_then(|failing| failing.failing_for_ms);
             Ok(millis.map(|millis| Duration::from_millis(u64::try_from(millis).unwrap_or(0))))
+        }))
+    }
+
+    fn resynced<'a>(&'a self, client: &'a ClientId, dropped: u64) -> BoxFuture<'a, StoreResult<()>> {
+        let (client, dropped) = (client.clone(), i64::try_from(dropped).unwrap_or(i64::MAX));
+        Box::pin(self.database.write(move |connection| {
+            diesel::update(client_states::table.find(client.as_str()))
+                .filter(client_states::resynced.lt(dropped))
+                .set(client_states::resynced.eq(dropped))
+                .execute(connection)?;
+            Ok(())
         }))
     }
 

@@ -11,6 +11,7 @@ mod database;
 mod decisions;
 mod errors;
 mod event_log;
+mod heavy_jobs;
 mod job;
 mod job_queue;
 mod lock_file;
@@ -38,6 +39,7 @@ use self::client_states::SqliteClientStates;
 use self::database::Database;
 use self::decisions::SqliteDecisions;
 use self::event_log::SqliteEventLog;
+use self::heavy_jobs::SqliteHeavyJobs;
 use self::job_queue::SqliteQueues;
 use self::lock_file::LockFile;
 use self::locks::SqliteLocks;
@@ -53,6 +55,7 @@ use crate::ports::client_states::ClientStates;
 use crate::ports::clock::Clock;
 use crate::ports::decisions::Decisions;
 use crate::ports::event_log::{BatchLimits, EventLog};
+use crate::ports::heavy_jobs::HeavyJobs;
 use crate::ports::job_queue::JobQueues;
 use crate::ports::locks::Locks;
 use crate::ports::operational_events::OperationalEvents;
@@ -112,6 +115,7 @@ pub struct Embedded {
     audit: Arc<SqliteAuditLog>,
     session_keys: Arc<SqliteSessionKeys>,
     stash_rows: Arc<SqliteStashRows>,
+    heavy_jobs: Arc<SqliteHeavyJobs>,
     queue_database: Arc<Database>,
     queues: Arc<SqliteQueues>,
 }
@@ -148,6 +152,7 @@ impl Embedded {
             audit: Arc::new(SqliteAuditLog::new(Arc::clone(&database), Arc::clone(&options.clock))),
             session_keys: Arc::new(SqliteSessionKeys::new(Arc::clone(&database))),
             stash_rows: Arc::new(SqliteStashRows::new(Arc::clone(&database))),
+            heavy_jobs: Arc::new(SqliteHeavyJobs::new(Arc::clone(&database))),
             queues: Arc::new(queues),
             queue_database,
             database,
@@ -207,6 +212,11 @@ impl Embedded {
     /// The rows of the stash as an operator sees them.
     pub fn stash_rows(&self) -> Arc<dyn StashRows> {
         Arc::clone(&self.stash_rows) as _
+    }
+
+    /// The heavy jobs.
+    pub fn heavy_jobs(&self) -> Arc<dyn HeavyJobs> {
+        Arc::clone(&self.heavy_jobs) as _
     }
 
     /// The queues.

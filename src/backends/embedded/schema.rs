@@ -156,6 +156,7 @@ diesel::table! {
     client_states (client) {
         client -> Text,
         state -> Text,
+        resynced -> BigInt,
     }
 }
 
@@ -216,6 +217,22 @@ diesel::table! {
         reason -> Text,
         latency_ms -> BigInt,
         answer -> Text,
+    }
+}
+
+diesel::table! {
+    heavy_jobs (id) {
+        id -> Text,
+        client -> Text,
+        kind -> Text,
+        parameters -> Text,
+        state -> Text,
+        position -> Text,
+        progress -> Text,
+        reason -> Nullable<Text>,
+        fence -> BigInt,
+        created_ms -> BigInt,
+        updated_ms -> BigInt,
     }
 }
 

@@ -22,6 +22,7 @@ mod operational_events;
 mod options;
 mod probe;
 mod producer;
+mod progress;
 mod record;
 mod source;
 mod sources;
@@ -48,6 +49,7 @@ use self::operational_events::KafkaEventTopic;
 pub use self::options::{KafkaOptions, Start, owned_option};
 pub use self::probe::probe;
 use self::producer::Transactions;
+use self::progress::KafkaSourceProgress;
 use self::topics::Cluster;
 use self::watch::Watch;
 use self::worker::Worker;
@@ -58,6 +60,7 @@ use crate::ports::event_log::{
 };
 use crate::ports::log_registry::LogRegistry;
 use crate::ports::operational_events::EventTopic;
+use crate::ports::source_progress::SourceProgress;
 use crate::ports::{BoxFuture, StoreResult};
 
 /// What librdkafka may fetch ahead for the source stream, and for all partitions of the transfer log together.
@@ -119,6 +122,12 @@ impl KafkaEventLog {
     /// The system gives no thread.
     pub fn operational_events(&self) -> StoreResult<Arc<dyn EventTopic>> {
         Ok(Arc::new(KafkaEventTopic::new(&self.options, self.admin.clone(), self.watch.clone())?))
+    }
+
+    /// How far this group has read the source stream.
+    pub fn source_progress(&self, group: &str) -> Arc<dyn SourceProgress> {
+        let (options, admin) = (self.options.clone(), Arc::clone(&self.admin));
+        Arc::new(KafkaSourceProgress::new(options, group.to_owned(), admin, self.watch.clone()))
     }
 
     fn member(&self) -> Member {

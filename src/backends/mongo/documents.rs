@@ -94,7 +94,8 @@ pub(super) fn of_document(document_id: &str) -> Document {
     doc! { "key": KEY, "_id": { "$in": id_values(document_id).collect::<Vec<_>>() } }
 }
 
-fn id_values(id: &str) -> impl Iterator<Item = Bson> {
+/// What a client id may be in a document: a text, or an ObjectId.
+pub(super) fn id_values(id: &str) -> impl Iterator<Item = Bson> {
     let object_id = ObjectId::parse_str(id).ok().map(Bson::ObjectId);
     std::iter::once(Bson::String(id.to_owned())).chain(object_id)
 }

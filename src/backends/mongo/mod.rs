@@ -3,14 +3,18 @@
 //! What MongoDB says now is the truth. Change events are hints to read it again, so an old event that comes again brings no
 //! old value back. Redis spares MongoDB questions that another replica has asked (`recheck`), and carries the notices; it
 //! may be away.
+//!
+//! Beside them stand the documents of all its databases, for resyncs to read.
 
 mod check;
+mod debezium_json;
 mod documents;
 mod link;
 mod memory;
 mod options;
 mod probe;
 mod reads;
+mod source_documents;
 mod writes;
 
 use std::sync::Arc;
@@ -23,10 +27,12 @@ pub use self::probe::probe;
 
 use self::link::MongoLink;
 use self::memory::Memory;
+use self::source_documents::MongoDocuments;
 use crate::backends::redis::Redis;
 use crate::domain::config::{ClientConfig, ClientId, Status};
 use crate::ports::client_configs::{ClientConfigs, ConfigHint, ConfigNotice, Put, StoredConfig};
 use crate::ports::clock::Clock;
+use crate::ports::documents::Documents;
 use crate::ports::{BoxFuture, StoreError, StoreResult};
 
 /// The configs in MongoDB, with copies and notices in Redis.
@@ -56,6 +62,11 @@ impl MongoClientConfigs {
     ) -> Result<Self, MongoOptionsError> {
         let link = MongoLink::new(options)?;
         Ok(Self { store: Arc::new(Store { link, redis, clock, memory: Memory::default() }), handle })
+    }
+
+    /// The documents of the platform's databases.
+    pub fn documents(&self) -> Arc<dyn Documents> {
+        Arc::new(MongoDocuments::new(self))
     }
 
     /// Asks it, within seconds.

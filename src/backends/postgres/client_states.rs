@@ -45,9 +45,10 @@ struct Failing {
     failing_for_ms: Option<i64>,
 }
 
-fn read(client: &ClientId, json: &str) -> StoreResult<ClientState> {
-    serde_json::from_str(json)
-        .map_err(|error| StoreError::Refused(format!("stored state of {client} is broken: {error}")))
+fn read(client: &ClientId, json: &str, resynced: i64) -> StoreResult<ClientState> {
+    let state: ClientState = serde_json::from_str(json)
+        .map_err(|error| StoreError::Refused(format!("stored state of {client} is broken: {error}")))?;
+    Ok(ClientState { resynced: u64::try_from(resynced).unwrap_or(0), ..state })
 }
 
 impl ClientStates for PgClientStates {
@@ -55,13 +56,13 @@ impl ClientStates for PgClientStates {
         let client = client.clone();
         Box::pin(self.database.run(|connection| {
             Box::pin(async move {
-                let json: Option<String> = client_states::table
+                let row: Option<(String, i64)> = client_states::table
                     .find(key(client.as_str())?)
-                    .select(client_states::state)
+                    .select((client_states::state, client_states::resynced))
                     .first(connection)
                     .await
                     .optional()?;
-                Ok(json.map(|json| read(&client, &json)).transpose()?)
+                Ok(row.map(|(json, resynced)| read(&client, &json, resynced)).transpose()?)
             })
         }))
     }
@@ -69,11 +70,11 @@ impl ClientStates for PgClientStates {
     fn list(&self) -> BoxFuture<'_, StoreResult<Vec<(ClientId, ClientState)>>> {
         Box::pin(self.database.run(|connection| {
             Box::pin(async move {
-                let rows: Vec<(Vec<u8>, String)> = client_states::table.load(connection).await?;
+                let rows: Vec<(Vec<u8>, String, i64)> = client_states::table.load(connection).await?;
                 rows.into_iter()
-                    .map(|(client, json)| {
+                    .map(|(client, json, resynced)| {
                         let client = client_id(client)?;
-                        let state = read(&client, &json)?;
+                        let state = read(&client, &json, resynced)?;
                         Ok((client, state))
                     })
                     .collect()
@@ -92,6 +93,20 @@ impl ClientStates for PgClientStates {
                     .optional()?;
                 let millis = failing.and_then(|failing| failing.failing_for_ms);
                 Ok(millis.map(|millis| Duration::from_millis(u64::try_from(millis).unwrap_or(0))))
+            })
+        }))
+    }
+
+    fn resynced<'a>(&'a self, client: &'a ClientId, dropped: u64) -> BoxFuture<'a, StoreResult<()>> {
+        let (client, dropped) = (client.clone(), i64::try_from(dropped).unwrap_or(i64::MAX));
+        Box::pin(self.database.run(move |connection| {
+            Box::pin(async move {
+                diesel::update(client_states::table.find(key(client.as_str())?))
+                    .filter(client_states::resynced.lt(dropped))
+                    .set(client_states::resynced.eq(dropped))
+                    .execute(connection)
+                    .await?;
+                Ok(())
             })
         }))
     }

@@ -1,4 +1,4 @@
-//! The stash, the states of clients, the decisions of operators, leases, operational events, attempts, and what is remembered of logs, in
+//! The stash, the states of clients, the decisions of operators, leases, heavy jobs, operational events, attempts, and what is remembered of logs, in
 //! PostgreSQL.
 //!
 //! Everything stands in one schema of the database, `<prefix>dispatcher`. `database` runs all work; the other files implement
@@ -11,6 +11,7 @@ mod connect;
 mod database;
 mod decisions;
 mod errors;
+mod heavy_jobs;
 mod locks;
 mod log_registry;
 mod migrations;
@@ -34,6 +35,7 @@ use self::client_states::PgClientStates;
 use self::connect::Connector;
 use self::database::Database;
 use self::decisions::PgDecisions;
+use self::heavy_jobs::PgHeavyJobs;
 use self::locks::PgLocks;
 use self::log_registry::PgLogRegistry;
 use self::operational_events::PgOperationalEvents;
@@ -47,6 +49,7 @@ use crate::ports::audit::AuditLog;
 use crate::ports::client_states::ClientStates;
 use crate::ports::clock::{Clock as _, SystemClock};
 use crate::ports::decisions::Decisions;
+use crate::ports::heavy_jobs::HeavyJobs;
 use crate::ports::locks::Locks;
 use crate::ports::log_registry::LogRegistry;
 use crate::ports::operational_events::OperationalEvents;
@@ -68,6 +71,7 @@ pub struct Postgres {
     audit: Arc<PgAuditLog>,
     session_keys: Arc<PgSessionKeys>,
     stash_rows: Arc<PgStashRows>,
+    heavy_jobs: Arc<PgHeavyJobs>,
 }
 
 /// What PostgreSQL says of itself.
@@ -110,6 +114,7 @@ impl Postgres {
             audit: Arc::new(PgAuditLog::new(Arc::clone(&database))),
             session_keys: Arc::new(PgSessionKeys::new(Arc::clone(&database))),
             stash_rows: Arc::new(PgStashRows::new(Arc::clone(&database))),
+            heavy_jobs: Arc::new(PgHeavyJobs::new(Arc::clone(&database))),
             database,
         }))
     }
@@ -170,6 +175,11 @@ impl Postgres {
     /// The rows of the stash as an operator sees them.
     pub fn stash_rows(&self) -> Arc<dyn StashRows> {
         Arc::clone(&self.stash_rows) as _
+    }
+
+    /// The heavy jobs.
+    pub fn heavy_jobs(&self) -> Arc<dyn HeavyJobs> {
+        Arc::clone(&self.heavy_jobs) as _
     }
 
     /// Whether it can be used right now, and how its clock goes.

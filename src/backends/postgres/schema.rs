@@ -24,6 +24,7 @@ diesel::table! {
     client_states (client) {
         client -> Binary,
         state -> Text,
+        resynced -> BigInt,
     }
 }
 
@@ -119,5 +120,21 @@ diesel::table! {
     session_key (id) {
         id -> Integer,
         key -> Binary,
+    }
+}
+
+diesel::table! {
+    heavy_jobs (id) {
+        id -> Text,
+        client -> Binary,
+        kind -> Text,
+        parameters -> Text,
+        state -> Text,
+        position -> Text,
+        progress -> Text,
+        reason -> Nullable<Binary>,
+        fence -> BigInt,
+        created_ms -> BigInt,
+        updated_ms -> BigInt,
     }
 }

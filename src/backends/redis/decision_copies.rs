@@ -33,15 +33,9 @@ impl DecisionCopies {
     }
 
     /// Tells all replicas, this one too, that another thing is decided. Whoever reads the block list then writes its copy.
-    fn tell(&self, kind: DecisionKind) {
-        match kind {
-            DecisionKind::BlockedOwner | DecisionKind::PausedClient => {
-                self.redis.notices.push_decisions();
-                self.redis.publish(notices::decisions());
-            }
-            // Every replica looks after its queues by itself.
-            DecisionKind::PausedQueue => {}
-        }
+    fn tell(&self) {
+        self.redis.notices.push_decisions();
+        self.redis.publish(notices::decisions());
     }
 }
 
@@ -65,7 +59,7 @@ impl Decisions for DecisionCopies {
     fn put(&self, kind: DecisionKind, decision: Decision) -> BoxFuture<'_, StoreResult<Decision>> {
         Box::pin(async move {
             let decision = self.truth.put(kind, decision).await?;
-            self.tell(kind);
+            self.tell();
             Ok(decision)
         })
     }
@@ -73,7 +67,7 @@ impl Decisions for DecisionCopies {
     fn remove<'a>(&'a self, kind: DecisionKind, subject: &'a Subject) -> BoxFuture<'a, StoreResult<bool>> {
         Box::pin(async move {
             let removed = self.truth.remove(kind, subject).await?;
-            self.tell(kind);
+            self.tell();
             Ok(removed)
         })
     }

@@ -72,6 +72,10 @@ impl ClientStates for StateCopies {
         self.truth.failing_for(client)
     }
 
+    fn resynced<'a>(&'a self, client: &'a ClientId, dropped: u64) -> BoxFuture<'a, StoreResult<()>> {
+        self.truth.resynced(client, dropped)
+    }
+
     fn put<'a>(&'a self, client: &'a ClientId, state: ClientState) -> BoxFuture<'a, StoreResult<()>> {
         Box::pin(async move {
             self.truth.put(client, state.clone()).await?;

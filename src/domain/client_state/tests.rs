@@ -320,6 +320,7 @@ fn event() -> impl Strategy<Value = ClientEvent> {
         2 => Just(ClientEvent::RequestFailed { class: FailureClass::Payload, reason: "status_422".to_owned() }),
         1 => Just(ClientEvent::RequestFailed { class: FailureClass::Config, reason: "status_404".to_owned() }),
         1 => Just(ClientEvent::Overflow),
+        1 => (0..9_u64).prop_map(|dropped| ClientEvent::Resynced { dropped }),
         1 => Just(ClientEvent::RoomAgain),
         1 => Just(ClientEvent::Dropped { count: 3 }),
         1 => Just(ClientEvent::RowsWaiting),
@@ -337,6 +338,19 @@ fn event() -> impl Strategy<Value = ClientEvent> {
 /// Events with the time that passes before each; the clock may be set back.
 fn history() -> impl Strategy<Value = Vec<(i64, ClientEvent)>> {
     prop::collection::vec((prop_oneof![9 => 0..100_000_i64, 1 => -10_000_000..0_i64], event()), 0..40)
+}
+
+#[test]
+fn a_resync_makes_good_what_was_dropped_before_it() {
+    let pacing = Pacing::default();
+    let apply = |state: &ClientState, event| state.apply(&event, 1, &pacing, 0.5);
+    let state = apply(&ClientState::new(0), ClientEvent::Dropped { count: 5 });
+    assert_eq!(state.missing(), 5);
+    let state =
+        apply(&apply(&state, ClientEvent::Dropped { count: 2 }), ClientEvent::Resynced { dropped: 5 });
+    assert_eq!(state.missing(), 2, "what was dropped while it ran needs another");
+    let state = apply(&state, ClientEvent::Resynced { dropped: 3 });
+    assert_eq!(state.missing(), 2, "an older one takes nothing back");
 }
 
 fn live(

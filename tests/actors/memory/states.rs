@@ -31,6 +31,15 @@ impl ClientStates for MemoryStates {
         }))
     }
 
+    fn resynced<'a>(&'a self, client: &'a ClientId, dropped: u64) -> BoxFuture<'a, StoreResult<()>> {
+        let client = client.clone();
+        Box::pin(self.0.write(move |states| {
+            if let Some(state) = states.get_mut(&client) {
+                state.resynced = state.resynced.max(dropped);
+            }
+        }))
+    }
+
     fn put<'a>(&'a self, client: &'a ClientId, state: ClientState) -> BoxFuture<'a, StoreResult<()>> {
         let client = client.clone();
         Box::pin(self.0.write(move |states| {

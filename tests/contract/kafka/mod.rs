@@ -2,6 +2,7 @@
 
 mod members;
 mod outages;
+mod progress;
 mod records;
 mod registry;
 mod topics;

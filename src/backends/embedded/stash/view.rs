@@ -221,8 +221,7 @@ mod tests {
         for (document, index, in_order) in
             [(None, "stash_order", true), (Some(DocumentHash([1; 16])), "stash_document", false)]
         {
-            let query =
-                RowQuery { client: ClientId::new("a"), state: None, document, after: None, limit: 1 };
+            let query = RowQuery { client: ClientId::new("a"), state: None, document, after: None, limit: 1 };
             let statement = format!("EXPLAIN QUERY PLAN {}", page_of(&query));
             let rows: Vec<Plan> = sql_query(statement).load(&mut connection).unwrap();
             let plan = rows.into_iter().map(|row| row.detail).collect::<Vec<_>>().join("\n");

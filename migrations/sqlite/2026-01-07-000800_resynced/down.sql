@@ -1,0 +1,1 @@
+ALTER TABLE client_states DROP COLUMN resynced;
