@@ -217,7 +217,8 @@ fn broken(what: &str) -> StoreError {
     StoreError::Refused(format!("stored {what} is broken"))
 }
 
-fn sequence(incarnation: i64, partition: i64, offset: i64) -> Result<Sequence, StoreError> {
+/// The place in these columns. Refused when one holds what this service never writes.
+pub(super) fn sequence(incarnation: i64, partition: i64, offset: i64) -> Result<Sequence, StoreError> {
     Ok(Sequence {
         incarnation: incarnation.try_into().map_err(|_| broken("incarnation"))?,
         partition: partition.try_into().map_err(|_| broken("partition"))?,

@@ -25,7 +25,7 @@ pub(super) struct ApiOptions {
     /// Where the service is
     #[arg(long, global = true, env = "DISPATCHER_URL", default_value = "http://127.0.0.1:4010", value_parser = parse_url)]
     url: Url,
-    /// The admin token. Better given as DISPATCHER_ADMIN_TOKEN or DISPATCHER_ADMIN_TOKEN_FILE: others can see arguments
+    /// The token. Better given as DISPATCHER_ADMIN_TOKEN or DISPATCHER_ADMIN_TOKEN_FILE: others can see arguments
     #[arg(long, global = true)]
     token: Option<String>,
 }

@@ -4,6 +4,7 @@
 
 mod actors;
 mod api;
+mod audit;
 mod check;
 mod clients;
 mod dead_letters;
@@ -19,6 +20,7 @@ pub mod receive;
 mod records;
 mod run;
 mod send;
+mod token;
 
 use std::process::ExitCode;
 
@@ -74,6 +76,10 @@ enum Command {
     Queues(queues::QueuesOptions),
     /// Print what happened to clients and to the service itself, as JSON lines
     OperationalEvents(operational_events::OperationalEventsOptions),
+    /// Print what operators did by the API, as JSON lines, the newest first
+    Audit(audit::AuditOptions),
+    /// Make a token for the API: print it once, and the lines for the settings
+    Token(token::TokenOptions),
     /// List, show, send again or delete what was given up
     DeadLetters(dead_letters::DeadLettersOptions),
 }
@@ -111,6 +117,8 @@ fn dispatch(cli: Cli) -> anyhow::Result<()> {
             Command::Actors(options) => actors::run(options, &environment).await,
             Command::Queues(options) => queues::run(options, &environment).await,
             Command::OperationalEvents(options) => operational_events::run(options, &environment).await,
+            Command::Audit(options) => audit::run(options, &environment).await,
+            Command::Token(options) => token::run(&options),
             Command::DeadLetters(options) => dead_letters::run(options, &environment).await,
         }
     })

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-const SUBJECT_BYTES: usize = 256;
+const SUBJECT_BYTES: usize = 512;
 const BY_CHARS: usize = 100;
 const REASON_CHARS: usize = 500;
 
@@ -30,7 +30,7 @@ impl DecisionKind {
     }
 }
 
-/// Whom or what a decision is about: 1 to 256 bytes without control characters.
+/// Whom or what a decision is about: 1 to 512 bytes without control characters.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Subject(Arc<str>);
@@ -42,7 +42,7 @@ impl Subject {
     /// When it does not.
     pub fn parse(text: &str) -> Result<Self, DecisionError> {
         if text.is_empty() || text.len() > SUBJECT_BYTES {
-            return Err(DecisionError::new("subject", "must be 1 to 256 bytes"));
+            return Err(DecisionError::new("subject", "must be 1 to 512 bytes"));
         }
         plain("subject", text)?;
         Ok(Self(text.into()))
@@ -157,9 +157,9 @@ mod tests {
         assert_eq!(wrong("a", &"é".repeat(501)), "reason");
         assert_eq!(wrong("a", "b\nc"), "reason");
         assert!(Decision::new(subject(), &"é".repeat(100), &"é".repeat(500), 0).is_ok());
-        for text in ["", "a\u{0}", "\u{85}", &"a".repeat(257)] {
+        for text in ["", "a\u{0}", "\u{85}", &"a".repeat(513)] {
             assert_eq!(Subject::parse(text).unwrap_err().member, "subject", "{text:?}");
         }
-        assert!(Subject::parse(&"a".repeat(256)).is_ok());
+        assert!(Subject::parse(&"a".repeat(512)).is_ok());
     }
 }

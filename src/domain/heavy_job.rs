@@ -66,7 +66,8 @@ pub enum HeavyState {
 }
 
 impl HeavyState {
-    const ALL: [Self; 4] = [Self::Open, Self::Done, Self::Failed, Self::Cancelled];
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Open, Self::Done, Self::Failed, Self::Cancelled];
 
     /// The word in the stores and in the API.
     pub const fn as_str(self) -> &'static str {

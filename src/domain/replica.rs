@@ -30,7 +30,8 @@ impl ReplicaName {
 
     /// The name of a process on this host, told from others there by a number that is theirs alone.
     pub fn on(host: &str, number: u32) -> Self {
-        let host: String = host.bytes().filter(|byte| is_letter(*byte)).take(LONGEST - 9).map(char::from).collect();
+        let host: String =
+            host.bytes().filter(|byte| is_letter(*byte)).take(LONGEST - 9).map(char::from).collect();
         let host = if host.is_empty() { "replica" } else { &host };
         Self(format!("{host}-{number:04x}").into())
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::dead_row::OwnRow;
 use super::delivery::FailureClass;
-use super::transfer::{DocumentHash, EventId, Transfer};
+use super::transfer::{DocumentHash, EventId, Sequence, Transfer};
 
 /// The state of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -88,6 +88,16 @@ pub struct StashRow {
     pub next_attempt_at_ms: i64,
     /// In whose hands it is.
     pub claim: Option<Claim>,
+}
+
+/// Rows as they are read for draining: a stretch of them, oldest first.
+#[derive(Debug, Clone, Default)]
+pub struct StashPage {
+    /// Those that may be sent now.
+    pub rows: Vec<StashRow>,
+    /// The last place that was looked at: it goes on behind it. Never at or behind a row that is not below the committed offset: it may be a
+    /// moment later. `None`: no row stands there that could be sent now.
+    pub end: Option<Sequence>,
 }
 
 /// One write to the stash. All of a batch are one transaction.

@@ -51,7 +51,10 @@ pub struct HeardWish {
 /// The way to the actors of other replicas. The defaults are for a service that is one process: there are no others.
 pub trait ActorRestarts: Send + Sync {
     /// Asks all other replicas, for some seconds at most. Answered with the one that has the actor and what it says: `Asked` or `Over`.
-    fn ask<'a>(&'a self, wish: &'a RestartWish) -> BoxFuture<'a, Result<(ReplicaName, RestartAnswer), NobodyActed>> {
+    fn ask<'a>(
+        &'a self,
+        wish: &'a RestartWish,
+    ) -> BoxFuture<'a, Result<(ReplicaName, RestartAnswer), NobodyActed>> {
         let _ = wish;
         Box::pin(async { Err(NobodyActed::Unknown) })
     }

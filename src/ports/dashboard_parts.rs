@@ -31,7 +31,10 @@ pub trait DashboardParts: Send + Sync {
     ) -> BoxFuture<'a, StoreResult<bool>>;
 
     /// What each other replica than this says is so now.
-    fn others<'a>(&'a self, replica: &'a ReplicaName) -> BoxFuture<'a, StoreResult<Vec<(ReplicaName, String)>>>;
+    fn others<'a>(
+        &'a self,
+        replica: &'a ReplicaName,
+    ) -> BoxFuture<'a, StoreResult<Vec<(ReplicaName, String)>>>;
 
     /// What a replica goes on from; `None`: it is gone.
     fn base<'a>(&'a self, replica: &'a ReplicaName) -> BoxFuture<'a, StoreResult<Option<String>>>;

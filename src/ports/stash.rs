@@ -5,8 +5,12 @@ use std::time::Duration;
 use super::{BoxFuture, StoreResult};
 use crate::domain::config::ClientId;
 use crate::domain::dead_row::{DeadRow, DeadRowQuery};
-use crate::domain::stash::{Backlog, Claim, StashCheck, StashRow, StashWrite};
+use crate::domain::stash::{Backlog, Claim, StashCheck, StashPage, StashWrite};
 use crate::domain::transfer::{DocumentHash, EventId, NewTransfer, Sequence};
+
+/// How many rows a page of the drain looks at, at most: of a client with 1,000,000 of which none may be attempted yet, each question is as
+/// quick as of any other.
+pub const LOOKED_AT: usize = 5_000;
 
 /// The right to write rows of the clients of a partition: every write names it, and is refused when
 /// somebody else took the partition since.
@@ -79,7 +83,8 @@ pub trait Stash: Send + Sync {
     /// Pending rows of a client that may be drained (below the committed offset of their partition), oldest first, above
     /// `after`, at most `limit` rows or about `bytes` (one at least). Rows of earlier incarnations come first. Left out are whole
     /// documents that are held: one of their rows carries the claim of `held`, or may not be attempted before its time
-    /// (unless the clock was set back, by more than a minute, behind the failure that set it).
+    /// (unless the clock was set back, by more than a minute, behind the failure that set it). A page looks at [`LOOKED_AT`] rows at most, so it
+    /// may end before it is full, even without a row.
     fn drainable<'a>(
         &'a self,
         client: &'a ClientId,
@@ -87,7 +92,7 @@ pub trait Stash: Send + Sync {
         held: (i64, Claim),
         limit: usize,
         bytes: usize,
-    ) -> BoxFuture<'a, StoreResult<Vec<StashRow>>>;
+    ) -> BoxFuture<'a, StoreResult<StashPage>>;
 
     /// What waits for a client.
     fn backlog<'a>(&'a self, client: &'a ClientId) -> BoxFuture<'a, StoreResult<Backlog>>;

@@ -150,6 +150,50 @@ fn a_mistake_in_the_file_is_one_line_with_the_key() {
 }
 
 #[test]
+fn a_mistake_in_a_token_names_its_key_and_shows_no_secret() {
+    let hash = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
+    let token = |name: &str, role: &str, hash: &str| {
+        format!("[[api.tokens]]\nname = \"{name}\"\nrole = \"{role}\"\nsha256 = \"{hash}\"\n")
+    };
+    let other = hash.replace('9', "8");
+    for (text, message) in [
+        ("[api]\ntokens = 3".to_owned(), "api.tokens: expected sections, [[api.tokens]]"),
+        ("[api]\ntokens = [3]".to_owned(), "api.tokens[0]: expected a section with name, role and sha256"),
+        ("[[api.tokens]]\nname = \"a\"".to_owned(), "api.tokens[0].role: is missing"),
+        ("[[api.tokens]]\nname = 1".to_owned(), "api.tokens[0].name: expected a string"),
+        (token("a", "admin", hash), "api.tokens[0].role: must be viewer or operator"),
+        (
+            token("a b", "viewer", hash),
+            "api.tokens[0].name: must be letters, digits, '.', '_' and '-', at most 64",
+        ),
+        (
+            token("admin", "viewer", hash),
+            "api.tokens[0].name: this name is taken: admin has api.admin_token, loopback is who needs no token",
+        ),
+        (
+            token("a", "viewer", "hunter2"),
+            "api.tokens[0].sha256: must be the SHA-256 of the token, 64 hex digits",
+        ),
+        (token("a", "viewer", hash) + "secret = \"hunter2\"", "api.tokens[0].secret: there is no such key"),
+        (
+            token("a", "viewer", hash) + &token("a", "operator", &other),
+            "api.tokens[1].name: is that of another token",
+        ),
+        (
+            token("a", "viewer", hash) + &token("b", "operator", hash),
+            "api.tokens[1].sha256: is that of another token",
+        ),
+        // The SHA-256 of "test".
+        (
+            "[api]\nadmin_token = \"test\"\n".to_owned() + &token("a", "viewer", hash),
+            "api.tokens[0].sha256: is that of another token",
+        ),
+    ] {
+        assert_eq!(mistake_in(&text), format!("{message} (set in FILE)"));
+    }
+}
+
+#[test]
 fn a_broken_file_is_named_without_showing_its_lines() {
     let message = mistake_in("[api]\nadmin_token = \"hunter2\n");
     assert!(message.starts_with("FILE: TOML parse error at line 2"), "{message}");

@@ -20,7 +20,8 @@ pub(super) fn take_from(
     let ValueKind::Array(list) = list.kind else {
         return Err(SettingsError::new(KEY, "expected sections, [[api.tokens]]"));
     };
-    *tokens = list.into_iter().enumerate().map(|(place, value)| token(place, value)).collect::<Result<_, _>>()?;
+    *tokens =
+        list.into_iter().enumerate().map(|(place, value)| token(place, value)).collect::<Result<_, _>>()?;
     Ok(())
 }
 

@@ -33,7 +33,8 @@ pub(super) async fn guard(
         Err(problem) => Ok(request.into_response(problem.error_response())),
     };
     if let Some(record) = record {
-        let status = answer.as_ref().map_or_else(|err| err.as_response_error().status_code(), ServiceResponse::status);
+        let status =
+            answer.as_ref().map_or_else(|err| err.as_response_error().status_code(), ServiceResponse::status);
         record.end(status).await;
     }
     answer

@@ -7,13 +7,15 @@ use actix_web::dev::ServiceRequest;
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse, web};
 use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 
 use super::path::query;
 use super::problem::{Problem, ask};
+use super::schema::{self, PageLimit};
 use super::{Shared, routes};
 use crate::domain::access::{AccessRole, Caller};
 use crate::domain::audit::{ActionOutcome, AuditEntry, NewAction};
-use crate::ports::audit::{AuditPage, LARGEST_AUDIT_PAGE};
+use crate::ports::audit::AuditPage;
 use crate::ports::{StoreError, StoreResult};
 
 /// How long an action waits for its entry. Then it is done all the same: who acts while the store is away has a reason to.
@@ -51,7 +53,9 @@ async fn write(shared: &Shared, action: NewAction) -> Option<i64> {
         Ok(id) => Some(id),
         Err(err) => {
             shared.service.metrics.audit_missed.inc();
-            log::error!("an action is not in the audit log err={err} by={by} action={name} subject={subject:?}");
+            log::error!(
+                "an action is not in the audit log err={err} by={by} action={name} subject={subject:?}"
+            );
             None
         }
     }
@@ -62,7 +66,10 @@ impl Record {
     pub(super) async fn end(self, status: StatusCode) {
         if let Err(err) = in_time(self.shared.service.audit.end(self.id, status.as_u16())).await {
             self.shared.service.metrics.audit_missed.inc();
-            log::error!("the end of an action is not in the audit log err={err} id={} status={status}", self.id);
+            log::error!(
+                "the end of an action is not in the audit log err={err} id={} status={status}",
+                self.id
+            );
         }
     }
 }
@@ -78,18 +85,26 @@ fn subject(pattern: &str, path: &str) -> String {
     ids.map(|(_, id)| id).collect::<Vec<_>>().join("/")
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 struct Page {
+    /// Only those of this token.
     by: Option<String>,
+    /// Only this operation.
     action: Option<String>,
+    /// Only on this, written as in the entries.
     subject: Option<String>,
+    /// Only those with a lower number: `next` of the page before.
+    #[param(minimum = 0, maximum = 9223372036854775807_i64)]
     before: Option<i64>,
-    limit: Option<usize>,
+    #[serde(default)]
+    #[param(inline)]
+    limit: PageLimit,
 }
 
 /// An action, as it is shown.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct Action {
     id: i64,
     /// When it began, milliseconds since 1970, by the store's clock.
@@ -97,11 +112,13 @@ struct Action {
     /// The name of the token; `loopback` where none is needed.
     by: String,
     /// What that allowed then.
+    #[schema(value_type = schema::Role)]
     role: AccessRole,
     /// The name of the operation.
     action: String,
     /// The ids in its path, percent-encoded, with `/` between them.
     subject: String,
+    #[schema(value_type = schema::Outcome)]
     outcome: ActionOutcome,
     /// The HTTP status of its answer.
     status: Option<u16>,
@@ -114,17 +131,20 @@ impl From<AuditEntry> for Action {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct Actions {
     actions: Vec<Action>,
     /// Goes on behind it, as `before`.
     next: Option<i64>,
 }
 
-/// What operators did, the newest first, a page at a time.
+/// What operators did, the newest first, a page at a time
+///
+/// An action is written down before it is done, also one that is refused. Change events that are sent are no actions.
+#[utoipa::path(get, path = "/v1/audit", params(Page), responses((status = 200, body = Actions)))]
 pub(super) async fn list(request: HttpRequest, shared: web::Data<Shared>) -> Result<HttpResponse, Problem> {
     let Page { by, action, subject, before, limit } = query(&request)?;
-    let limit = limit.unwrap_or(100).clamp(1, LARGEST_AUDIT_PAGE);
+    let PageLimit(limit) = limit;
     let entries = ask(shared.service.audit.list(AuditPage { before, by, action, subject, limit })).await?;
     let next = entries.last().filter(|_| entries.len() == limit).map(|last| last.id);
     let actions = entries.into_iter().map(Action::from).collect();

@@ -2,39 +2,55 @@
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse, web};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 
+use super::decisions::{Block, Said};
 use super::path::{owner_of, query};
 use super::problem::{Problem, ask};
+use super::schema::{OfOwner, PageLimit};
 use super::{Shared, decisions};
-use crate::domain::decision::DecisionKind::BlockedOwner;
+use crate::domain::decision::{Decision, DecisionKind::BlockedOwner};
 
-const DEFAULT_PAGE: usize = 100;
-const LARGEST_PAGE: usize = 1000;
-
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 struct Page {
+    /// Only owners behind this one: `next` of the page before.
     after: Option<String>,
-    limit: Option<usize>,
+    #[serde(default)]
+    #[param(inline)]
+    limit: PageLimit,
 }
 
-/// All of them by id, a page at a time.
+#[derive(Serialize, ToSchema)]
+struct BlockedOwners {
+    blocked_owners: Vec<Block>,
+    /// Goes on behind it, as `after`.
+    next: Option<String>,
+}
+
+/// Owners whose work is not done, by id, a page at a time
+#[utoipa::path(get, path = "/v1/blocked-owners", params(Page), responses((status = 200, body = BlockedOwners)))]
 pub(super) async fn list(request: HttpRequest, shared: web::Data<Shared>) -> Result<HttpResponse, Problem> {
     let page: Page = query(&request)?;
-    let limit = page.limit.unwrap_or(DEFAULT_PAGE).clamp(1, LARGEST_PAGE);
+    let PageLimit(limit) = page.limit;
     let mut blocked = ask(shared.service.decisions.list(BlockedOwner)).await?;
     blocked.sort_by(|one, other| one.subject().cmp(other.subject()));
     let after = page.after.as_deref();
     let mut rest =
         blocked.iter().filter(|decision| after.is_none_or(|after| decision.subject().as_str() > after));
-    let shown: Vec<Value> = rest.by_ref().take(limit).map(decisions::block).collect();
-    let next = rest.next().and_then(|_| shown.last().map(|last| last["owner"].clone()));
-    Ok(HttpResponse::Ok().json(json!({ "blocked_owners": shown, "next": next })))
+    let shown: Vec<&Decision> = rest.by_ref().take(limit).collect();
+    let next = rest.next().and_then(|_| shown.last().map(|last| last.subject().as_str().to_owned()));
+    let blocked_owners = shown.into_iter().map(Block::from).collect();
+    Ok(HttpResponse::Ok().json(BlockedOwners { blocked_owners, next }))
 }
 
-/// Blocks an owner.
+/// Blocks an owner: his clients get nothing, his jobs are not done
+#[utoipa::path(put, path = "/v1/blocked-owners/{owner}", params(OfOwner), request_body = Option<Said>, responses(
+    (status = 200, body = Block, description = "It is in use"),
+    (status = 202, body = Block, description = "It is kept, and in use soon"),
+))]
 pub(super) async fn put(
     request: HttpRequest,
     payload: web::Payload,
@@ -45,10 +61,15 @@ pub(super) async fn put(
     let decision = ask(service.decisions.put(BlockedOwner, decision)).await?;
     log::info!("owner is blocked by={} owner={}", decision.by(), decision.subject());
     let code = if decisions::are_in_use(&shared).await { StatusCode::OK } else { StatusCode::ACCEPTED };
-    Ok(HttpResponse::build(code).json(decisions::block(&decision)))
+    Ok(HttpResponse::build(code).json(Block::from(&decision)))
 }
 
-/// Lets an owner go on.
+/// Lets an owner go on
+#[utoipa::path(delete, path = "/v1/blocked-owners/{owner}", params(OfOwner), responses(
+    (status = 204, description = "It is in use"),
+    (status = 202, description = "It is kept, and in use soon"),
+    (status = 404, description = "This owner is not blocked"),
+))]
 pub(super) async fn delete(request: HttpRequest, shared: web::Data<Shared>) -> Result<HttpResponse, Problem> {
     let owner = owner_of(&request)?;
     if !ask(shared.service.decisions.remove(BlockedOwner, &owner)).await? {

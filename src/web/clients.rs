@@ -1,18 +1,23 @@
 //! Client configs, each with its client's state and backlog. Secrets go in and never come out.
 
-use std::collections::BTreeMap;
+mod page;
+
 use std::time::Duration;
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse, web};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use utoipa::ToSchema;
 
-use super::path::{client_of, query};
+pub(super) use self::page::{__path_list, list};
+use super::decisions::{Block, Made};
+use super::path::client_of;
 use super::problem::{Problem, ask};
 use super::redact::redact;
-use super::{Shared, body, decisions};
+use super::schema::{self, OfClient};
+use super::{Shared, body};
 use crate::domain::client_state::ClientState;
 use crate::domain::config::{ClientId, Status, read_value};
 use crate::domain::stash::Backlog;
@@ -22,54 +27,75 @@ use crate::ports::client_configs::{Put, StoredConfig};
 const CONFIG_BYTES: usize = 256 << 10;
 /// How long an answer waits for the new config to be in use.
 const REFRESH_TIMEOUT: Duration = Duration::from_secs(10);
-const DEFAULT_PAGE: usize = 100;
-const LARGEST_PAGE: usize = 1000;
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Page {
-    after: Option<String>,
-    limit: Option<usize>,
-}
 
 /// What is known of a client, from three stores.
 #[derive(Default)]
-struct Client {
+struct Known {
     config: Option<StoredConfig>,
     state: Option<ClientState>,
     backlog: Backlog,
 }
 
-/// All clients by id, a page at a time. Deleted ones are listed while something waits for them.
-pub(super) async fn list(request: HttpRequest, shared: web::Data<Shared>) -> Result<HttpResponse, Problem> {
-    let page: Page = query(&request)?;
-    let limit = page.limit.unwrap_or(DEFAULT_PAGE).clamp(1, LARGEST_PAGE);
-    let service = &shared.service;
-    let mut clients: BTreeMap<ClientId, Client> = BTreeMap::new();
-    for (client, backlog) in ask(service.stash.backlogs()).await? {
-        clients.entry(client).or_default().backlog = backlog;
-    }
-    for stored in ask(service.configs.load()).await? {
-        let client = stored.config.client.clone();
-        if !stored.config.deleted || clients.contains_key(&client) {
-            clients.entry(client).or_default().config = Some(stored);
-        }
-    }
-    for (client, state) in ask(service.states.list()).await? {
-        if let Some(known) = clients.get_mut(&client) {
-            known.state = Some(state);
-        }
-    }
-    let after = page.after.as_deref();
-    let mut rest =
-        clients.into_iter().filter(|(client, _)| after.is_none_or(|after| client.as_str() > after));
-    let shown: Vec<_> =
-        rest.by_ref().take(limit).map(|(client, known)| view(&shared, &client, &known)).collect();
-    let next = rest.next().and_then(|_| shown.last().map(|last| last["client"].clone()));
-    Ok(HttpResponse::Ok().json(json!({ "clients": shown, "next": next })))
+/// A client.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Client {
+    client: String,
+    /// `null`: there is none, and something waits all the same.
+    config: Option<Config>,
+    /// Why nothing is done for its owner.
+    blocked: Option<Block>,
+    /// Why an operator stopped it.
+    paused: Option<Made>,
+    /// What its delivery does; `null`: nothing was ever sent to it.
+    #[schema(value_type = Option<Object>)]
+    state: Value,
+    /// Requests on the wire, as far as this replica knows.
+    in_flight: u64,
+    /// Changes in memory, as far as this replica knows.
+    queued: u64,
+    backlog: Waiting,
 }
 
-/// One client.
+/// A client's config.
+#[derive(Serialize, ToSchema)]
+struct Config {
+    #[schema(value_type = schema::ClientStatus)]
+    status: Status,
+    deleted: bool,
+    /// Rises with each change.
+    version: i64,
+    updated_at_ms: i64,
+    owner: Option<String>,
+    /// What is wrong with the value: nothing is delivered until that is mended.
+    fault: Option<Fault>,
+    /// Secrets read `set`.
+    #[schema(value_type = Object)]
+    value: Value,
+}
+
+/// What is wrong with a value.
+#[derive(Serialize, ToSchema)]
+struct Fault {
+    key: String,
+    problem: String,
+}
+
+/// What waits for a client in the stash, and what was given up.
+#[derive(Serialize, ToSchema)]
+struct Waiting {
+    pending: u64,
+    pending_bytes: u64,
+    dead: u64,
+    /// When the oldest change that waits happened, milliseconds since 1970.
+    oldest_ts_ms: Option<i64>,
+    next_attempt_at_ms: Option<i64>,
+}
+
+/// One client
+#[utoipa::path(get, path = "/v1/clients/{id}", params(OfClient), responses(
+    (status = 200, body = Client),
+    (status = 404, description = "There is no such client"),
+))]
 pub(super) async fn get(request: HttpRequest, shared: web::Data<Shared>) -> Result<HttpResponse, Problem> {
     let client = client_of(&request)?;
     let known = read(&shared, &client).await?;
@@ -80,15 +106,26 @@ pub(super) async fn get(request: HttpRequest, shared: web::Data<Shared>) -> Resu
     Ok(HttpResponse::Ok().json(view(&shared, &client, &known)))
 }
 
-#[derive(Deserialize)]
+/// What becomes of a client's config. What is left out stays as it is.
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct NewConfig {
+    #[schema(value_type = Option<schema::ClientStatus>)]
     status: Option<Status>,
+    /// The members are in the README.
+    #[schema(value_type = Option<Object>)]
     value: Option<Box<RawValue>>,
 }
 
-/// Creates or replaces a config. What the body leaves out stays as it is: so a client is switched on and off
-/// by somebody who cannot see its secrets.
+/// Creates or replaces a config
+///
+/// What the body leaves out stays as it is: so a client is switched on and off by somebody who cannot see its secrets.
+#[utoipa::path(put, path = "/v1/clients/{id}", params(OfClient), request_body = NewConfig, responses(
+    (status = 200, body = Client, description = "It is replaced, and in use"),
+    (status = 201, body = Client, description = "It is created, and in use"),
+    (status = 202, body = Client, description = "It is kept, and in use soon"),
+    (status = 422, description = "The value has a fault; `key` says where"),
+))]
 pub(super) async fn put(
     request: HttpRequest,
     payload: web::Payload,
@@ -128,7 +165,30 @@ pub(super) async fn put(
     Ok(HttpResponse::build(code).json(view(&shared, &client, &read(&shared, &client).await?)))
 }
 
-/// Marks a config deleted.
+/// Switches a client on or off, and leaves the rest of its config as it is.
+pub(super) async fn switch(
+    shared: &Shared,
+    client: ClientId,
+    status: Status,
+) -> Result<HttpResponse, Problem> {
+    let service = &shared.service;
+    {
+        let _turn = shared.config_writes.lock().await;
+        let old = ask(service.configs.get(&client)).await?.filter(|old| !old.config.deleted);
+        let value = old.ok_or_else(unknown)?.value;
+        ask(service.configs.put(&client, status, value, service.clock.now_ms())).await?;
+    }
+    log::info!("client is switched status={status:?} client={client}");
+    let code = if is_in_use(shared, &client).await { StatusCode::OK } else { StatusCode::ACCEPTED };
+    Ok(HttpResponse::build(code).json(view(shared, &client, &read(shared, &client).await?)))
+}
+
+/// Deletes a client: its config is marked deleted, and what waits for it is given up
+#[utoipa::path(delete, path = "/v1/clients/{id}", params(OfClient), responses(
+    (status = 204, description = "It is gone"),
+    (status = 202, description = "It is kept, and in use soon"),
+    (status = 404, description = "There is no such client"),
+))]
 pub(super) async fn delete(request: HttpRequest, shared: web::Data<Shared>) -> Result<HttpResponse, Problem> {
     let client = client_of(&request)?;
     let service = &shared.service;
@@ -160,50 +220,55 @@ async fn is_in_use(shared: &Shared, client: &ClientId) -> bool {
     false
 }
 
-async fn read(shared: &Shared, client: &ClientId) -> Result<Client, Problem> {
+async fn read(shared: &Shared, client: &ClientId) -> Result<Known, Problem> {
     let service = &shared.service;
-    Ok(Client {
+    Ok(Known {
         config: ask(service.configs.get(client)).await?,
         state: ask(service.states.get(client)).await?,
         backlog: ask(service.stash.backlog(client)).await?,
     })
 }
 
-fn view(shared: &Shared, client: &ClientId, known: &Client) -> Value {
+fn view(shared: &Shared, client: &ClientId, known: &Known) -> Client {
     let config = known.config.as_ref().map(|stored| {
         let config = &stored.config;
         let fault = config.delivery.as_ref().err();
-        json!({
-            "status": config.status,
-            "deleted": config.deleted,
-            "version": config.version,
-            "updated_at_ms": config.updated_at_ms,
-            "owner": config.owner,
-            "fault": fault.map(|fault| json!({ "key": fault.key, "problem": fault.problem })),
-            "value": redact(&stored.value),
-        })
+        Config {
+            status: config.status,
+            deleted: config.deleted,
+            version: config.version,
+            updated_at_ms: config.updated_at_ms,
+            owner: config.owner.clone(),
+            fault: fault.map(|fault| Fault { key: fault.key.clone(), problem: fault.problem.clone() }),
+            value: redact(&stored.value),
+        }
     });
     let decided = (shared.service.decided)();
     let subscriber = known.config.as_ref().map(|stored| decided.judge(&stored.config));
     let blocked = subscriber.as_ref().and_then(|subscriber| subscriber.blocked());
     let paused = subscriber.as_ref().and_then(|subscriber| subscriber.paused());
     let backlog = &known.backlog;
+    // Fresher than what is stored.
     let delivery = (shared.service.delivery)(client);
-    let state = delivery.as_ref().map_or_else(|| json!(known.state), |delivery| delivery["state"].clone());
-    json!({
-        "client": client,
-        "config": config,
-        "blocked": blocked.map(decisions::block),
-        "paused": paused.map(decisions::pause),
-        "state": state,
-        "in_flight": delivery.as_ref().map_or(json!(0), |delivery| delivery["in_flight"].clone()),
-        "queued": delivery.as_ref().map_or(json!(0), |delivery| delivery["queued"].clone()),
-        "backlog": {
-            "pending": backlog.pending,
-            "pending_bytes": backlog.pending_bytes,
-            "dead": backlog.dead,
-            "oldest_ts_ms": backlog.oldest_ts_ms,
-            "next_attempt_at_ms": backlog.next_attempt_at_ms,
+    let state = match &delivery {
+        Some(delivery) => delivery["state"].clone(),
+        None => serde_json::to_value(&known.state).unwrap_or_default(),
+    };
+    let number = |name: &str| delivery.as_ref().and_then(|delivery| delivery[name].as_u64()).unwrap_or(0);
+    Client {
+        client: client.as_str().to_owned(),
+        config,
+        blocked: blocked.map(Block::from),
+        paused: paused.map(Made::from),
+        state,
+        in_flight: number("in_flight"),
+        queued: number("queued"),
+        backlog: Waiting {
+            pending: backlog.pending,
+            pending_bytes: backlog.pending_bytes,
+            dead: backlog.dead,
+            oldest_ts_ms: backlog.oldest_ts_ms,
+            next_attempt_at_ms: backlog.next_attempt_at_ms,
         },
-    })
+    }
 }

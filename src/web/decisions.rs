@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use actix_web::{HttpRequest, web};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
+use super::access::caller_of;
 use super::problem::Problem;
 use super::{Shared, body};
 use crate::domain::decision::{Decision, Subject};
@@ -16,15 +17,17 @@ const BODY_BYTES: usize = 16 << 10;
 /// How long an answer waits for a decision to be in use.
 const REFRESH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Who decides when he does not say so.
-const SOMEBODY: &str = "api";
-
-#[derive(Default, Deserialize)]
+/// What an operator says as he decides. The body may be left out.
+#[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct Said {
+pub(super) struct Said {
+    /// Who decides, if it is not whose token it is.
     #[serde(default)]
+    #[schema(min_length = 1, max_length = 100)]
     by: Option<String>,
+    /// Why.
     #[serde(default)]
+    #[schema(max_length = 500)]
     reason: Option<String>,
 }
 
@@ -36,12 +39,14 @@ pub(super) async fn read(
     now_ms: i64,
 ) -> Result<Decision, Problem> {
     let text = body::read(request, payload, BODY_BYTES).await?;
-    let said: Said = match &text[..] {
-        [] => Said::default(),
+    let said: Option<Said> = match &text[..] {
+        [] => None,
         text => serde_json::from_slice(text)
             .map_err(|err| Problem::bad_request(format!("expected {{\"reason\", \"by\"}}: {err}")))?,
     };
-    let by = said.by.as_deref().unwrap_or(SOMEBODY);
+    let said = said.unwrap_or_default();
+    let caller = caller_of(request)?;
+    let by = said.by.as_deref().unwrap_or(&caller.name);
     let reason = said.reason.as_deref().unwrap_or_default();
     Decision::new(subject, by, reason, now_ms)
         .map_err(|err| Problem::bad_request(err.to_string()).with("key", err.member))
@@ -60,16 +65,44 @@ pub(super) async fn are_in_use(shared: &Shared) -> bool {
 }
 
 /// A decision about an owner.
-pub(super) fn block(decision: &Decision) -> Value {
-    json!({
-        "owner": decision.subject(),
-        "by": decision.by(),
-        "reason": decision.reason(),
-        "since_ms": decision.since_ms(),
-    })
+#[derive(Serialize, ToSchema)]
+pub(super) struct Block {
+    /// Whose work is not done.
+    owner: String,
+    #[serde(flatten)]
+    made: Made,
 }
 
-/// A decision about a queue or a client, beside its name.
-pub(super) fn pause(decision: &Decision) -> Value {
-    json!({ "by": decision.by(), "reason": decision.reason(), "since_ms": decision.since_ms() })
+/// Who decided, and why.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Made {
+    /// Who.
+    by: String,
+    /// Why; may be empty.
+    reason: String,
+    /// Since when, milliseconds since 1970.
+    since_ms: i64,
+}
+
+impl From<&Decision> for Made {
+    fn from(decision: &Decision) -> Self {
+        Self {
+            by: decision.by().to_owned(),
+            reason: decision.reason().to_owned(),
+            since_ms: decision.since_ms(),
+        }
+    }
+}
+
+impl From<&Decision> for Block {
+    fn from(decision: &Decision) -> Self {
+        Self { owner: decision.subject().as_str().to_owned(), made: decision.into() }
+    }
+}
+
+/// Whether it stands still, and who decided that.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Paused {
+    /// `null`: it does not.
+    pub(super) paused: Option<Made>,
 }

@@ -3,8 +3,8 @@
 use actix_web::http::{StatusCode, header};
 use actix_web::{HttpRequest, HttpResponse, web};
 use bytes::Bytes;
-use serde::Deserialize;
-use serde_json::json;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 
 use super::path::query;
 use super::problem::{Problem, ask};
@@ -12,14 +12,35 @@ use super::{INTAKE_KIB, REQUEST_BYTES, Shared, body};
 use crate::domain::intake::{self, Defaults};
 use crate::ports::event_log::NewRecord;
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 struct Parameters {
     /// Of bare values that do not say where they belong.
     topic: Option<String>,
 }
 
-/// Takes the records of the body.
+#[derive(Serialize, ToSchema)]
+struct Accepted {
+    /// How many records.
+    accepted: usize,
+}
+
+/// A record, one or many: `{"topic", "key", "value", "headers"}`, or bare Debezium values.
+#[derive(ToSchema)]
+#[schema(value_type = Object)]
+#[expect(dead_code, reason = "says what domain/intake reads")]
+struct Records(serde_json::Value);
+
+/// Takes change events: all records of the body, durable before the answer, or none
+///
+/// A record that is well-formed but cannot be read is taken, and becomes a dead letter.
+#[utoipa::path(post, path = "/v1/events", params(Parameters), request_body(description = "At most 32 MiB", content(
+    (Records = "application/json"), (Records = "application/cloudevents+json"), (String = "application/x-ndjson"),
+)), responses(
+    (status = 202, body = Accepted, description = "All records are durable"),
+    (status = 503, description = "No events are taken right now"),
+))]
 pub(super) async fn post(
     request: HttpRequest,
     payload: web::Payload,
@@ -55,7 +76,7 @@ pub(super) async fn post(
     .await
     .map_err(|_| Problem::unavailable("no events are taken any more"))??;
     let accepted = ask(shared.service.log.append(records)).await?.len();
-    Ok(HttpResponse::Accepted().json(json!({ "accepted": accepted })))
+    Ok(HttpResponse::Accepted().json(Accepted { accepted }))
 }
 
 /// How the records of a body are written.

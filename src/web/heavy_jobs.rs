@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse, web};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
 
 use super::path::{SECOND, client_of, id};
 use super::problem::{Problem, ask};
+use super::schema::{self, OfClient, OfHeavyJob};
 use super::{Shared, body};
 use crate::domain::config::{ClientId, Status};
 use crate::domain::heavy_job::{HeavyJob, HeavyState};
@@ -24,14 +26,53 @@ const MOST_COLLECTIONS: usize = 100;
 /// Bytes of the name of one, by MongoDB's own limit.
 const NAME_BYTES: usize = 255;
 
-#[derive(Deserialize, Default)]
+/// What is sent again. The body may be left out.
+#[derive(Deserialize, Default, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 struct ResyncRequest {
+    /// Only these, `<db>.<collection>`.
+    #[schema(min_items = 1, max_items = 100)]
     collections: Option<BTreeSet<String>>,
+    /// Although the same was done.
     again: bool,
 }
 
-/// Sends a client again what it may see, as MongoDB has it now.
+/// A job of minutes to hours.
+#[derive(Serialize, ToSchema)]
+struct HeavyJobShown {
+    id: String,
+    client: String,
+    /// `resync`, `replay`.
+    kind: String,
+    #[schema(value_type = Object)]
+    parameters: Value,
+    #[schema(value_type = schema::HeavyState)]
+    state: &'static str,
+    /// What it has counted.
+    progress: Value,
+    /// Why it ended as it did.
+    reason: Option<String>,
+    created_ms: i64,
+    updated_ms: i64,
+}
+
+#[derive(Serialize, ToSchema)]
+struct HeavyJobAsked {
+    job: HeavyJobShown,
+}
+
+#[derive(Serialize, ToSchema)]
+struct HeavyJobs {
+    heavy_jobs: Vec<HeavyJobShown>,
+}
+
+/// Sends a client again what it may see, as MongoDB has it now
+#[utoipa::path(post, path = "/v1/clients/{id}/resync", params(OfClient), request_body = Option<ResyncRequest>, responses(
+    (status = 202, body = HeavyJobAsked, description = "It is kept, and will be done"),
+    (status = 200, body = HeavyJobAsked, description = "The same was done, or given up, and is remembered"),
+    (status = 404, description = "There is no such client"),
+    (status = 409, description = "It cannot be done; `reason` says why"),
+))]
 pub(super) async fn resync(
     request: HttpRequest,
     payload: web::Payload,
@@ -53,16 +94,29 @@ pub(super) async fn resync(
     start(&shared, client.clone(), Resync { client, collections }.into(), again).await
 }
 
-#[derive(Deserialize, Default)]
+/// Which part of what is dead. The body may be left out.
+#[derive(Deserialize, Default, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 struct ReplayRequest {
+    /// First failed at or after this, milliseconds since 1970.
+    #[schema(minimum = 0, maximum = 9223372036854775807_i64)]
     from_ms: Option<i64>,
+    /// First failed before this.
+    #[schema(minimum = 0, maximum = 9223372036854775807_i64)]
     to_ms: Option<i64>,
+    /// Although the receiver has, or will get, something newer.
     force: bool,
+    /// Although the same was done.
     again: bool,
 }
 
-/// Sends again what is dead of a client.
+/// Sends again what is dead of a client, as a job
+#[utoipa::path(post, path = "/v1/clients/{id}/replay", params(OfClient), request_body = Option<ReplayRequest>, responses(
+    (status = 202, body = HeavyJobAsked, description = "It is kept, and will be done"),
+    (status = 200, body = HeavyJobAsked, description = "The same was done, or given up, and is remembered"),
+    (status = 404, description = "There is no such client"),
+    (status = 409, description = "It cannot be done; `reason` says why"),
+))]
 pub(super) async fn replay(
     request: HttpRequest,
     payload: web::Payload,
@@ -86,7 +140,7 @@ async fn start(
     log::info!("heavy job is asked for state={} client={client} job_id={}", job.state, job.id);
     let is_open = job.state == HeavyState::Open;
     let code = if is_open { StatusCode::ACCEPTED } else { StatusCode::OK };
-    Ok(HttpResponse::build(code).json(json!({ "job": view(&job) })))
+    Ok(HttpResponse::build(code).json(HeavyJobAsked { job: view(&job) }))
 }
 
 /// Work for a client that gets nothing would fail at once.
@@ -105,14 +159,20 @@ async fn can_be_sent_to(shared: &Shared, client: &ClientId) -> Result<(), Proble
     Ok(())
 }
 
-/// A client's jobs, the newest first: those that are open, and for a day those that have ended.
+/// A client's resyncs and replays, the newest first: those that are open, and for a day those that have ended
+#[utoipa::path(get, path = "/v1/clients/{id}/heavy-jobs", params(OfClient), responses((status = 200, body = HeavyJobs)))]
 pub(super) async fn list(request: HttpRequest, shared: web::Data<Shared>) -> Result<HttpResponse, Problem> {
     let client = client_of(&request)?;
     let jobs = ask(shared.service.heavy_desk.rows.list(Some(client))).await?;
-    let shown: Vec<Value> = jobs.iter().map(view).collect();
-    Ok(HttpResponse::Ok().json(json!({ "heavy_jobs": shown })))
+    let heavy_jobs = jobs.iter().map(view).collect();
+    Ok(HttpResponse::Ok().json(HeavyJobs { heavy_jobs }))
 }
 
+/// A resync or replay of a client
+#[utoipa::path(get, path = "/v1/clients/{id}/heavy-jobs/{job}", params(OfHeavyJob), responses(
+    (status = 200, body = HeavyJobShown),
+    (status = 404, description = "This client has no such job"),
+))]
 pub(super) async fn get(request: HttpRequest, shared: web::Data<Shared>) -> Result<HttpResponse, Problem> {
     let (client, id) = (client_of(&request)?, job_of(&request)?);
     let job = ask(shared.service.heavy_desk.rows.get(&id)).await?;
@@ -120,7 +180,12 @@ pub(super) async fn get(request: HttpRequest, shared: web::Data<Shared>) -> Resu
     Ok(HttpResponse::Ok().json(view(&job)))
 }
 
-/// Ends a job that is open; what has ended is forgotten, so that the same can be asked for again.
+/// Ends a resync or replay that is open; what has ended is forgotten, so that the same can be asked for again
+#[utoipa::path(delete, path = "/v1/clients/{id}/heavy-jobs/{job}", params(OfHeavyJob), responses(
+    (status = 200, body = HeavyJobShown, description = "It ends"),
+    (status = 204, description = "It is forgotten"),
+    (status = 404, description = "This client has no such job"),
+))]
 pub(super) async fn delete(request: HttpRequest, shared: web::Data<Shared>) -> Result<HttpResponse, Problem> {
     let (client, id) = (client_of(&request)?, job_of(&request)?);
     let desk = &shared.service.heavy_desk;
@@ -132,18 +197,18 @@ pub(super) async fn delete(request: HttpRequest, shared: web::Data<Shared>) -> R
     Ok(HttpResponse::Ok().json(view(&job)))
 }
 
-fn view(job: &HeavyJob) -> Value {
-    json!({
-        "id": job.id.as_str(),
-        "client": job.client,
-        "kind": job.kind,
-        "parameters": job.parameters,
-        "state": job.state.as_str(),
-        "progress": job.progress,
-        "reason": job.reason,
-        "created_ms": job.created_ms,
-        "updated_ms": job.updated_ms,
-    })
+fn view(job: &HeavyJob) -> HeavyJobShown {
+    HeavyJobShown {
+        id: job.id.as_str().to_owned(),
+        client: job.client.as_str().to_owned(),
+        kind: job.kind.clone(),
+        parameters: job.parameters.clone(),
+        state: job.state.as_str(),
+        progress: job.progress.clone(),
+        reason: job.reason.clone(),
+        created_ms: job.created_ms,
+        updated_ms: job.updated_ms,
+    }
 }
 
 fn job_of(request: &HttpRequest) -> Result<JobId, Problem> {
@@ -167,7 +232,8 @@ async fn read<T: DeserializeOwned + Default>(
     let text = body::read(request, payload, BODY_BYTES).await?;
     match &text[..] {
         b"" => Ok(T::default()),
-        text => serde_json::from_slice(text)
+        text => serde_json::from_slice::<Option<T>>(text)
+            .map(Option::unwrap_or_default)
             .map_err(|err| Problem::bad_request(format!("expected {expected}: {err}"))),
     }
 }

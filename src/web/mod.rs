@@ -1,26 +1,13 @@
 //! The HTTP side: the API, `/status`, the probes, `/metrics`.
 //!
-//! | path | answers | who may |
-//! |---|---|---|
-//! | `POST /v1/events` | takes change events, all of a request or none | admin |
-//! | `GET /v1/clients`, `GET`, `PUT`, `DELETE /v1/clients/{id}` | client configs with state and backlog | admin |
-//! | `POST /v1/clients/{id}/pause`, `…/resume`, `…/retry` | stops a client's delivery, lets it go on, has it tried now | admin |
-//! | `POST /v1/clients/{id}/resync`, `…/replay` | sends again what it may see, or what is dead of it: as a job | admin |
-//! | `GET /v1/clients/{id}/heavy-jobs`, `GET`, `DELETE …/heavy-jobs/{job}` | these jobs: how far they are; ends or forgets one | admin |
-//! | `GET /v1/clients/{id}/attempts` | attempts to deliver to a client | admin |
-//! | `POST /v1/actors/{kind}/{id}/restart` | an actor begins anew; `-` for the id of the only one of its kind | admin |
-//! | `GET /v1/operational-events` | what happened that the operator wants to know of | admin |
-//! | `GET /v1/blocked-owners`, `PUT`, `DELETE /v1/blocked-owners/{owner}` | owners whose work is not done | admin |
-//! | `GET /v1/queues`, `/v1/queues/{queue}` and what stands below | queues, jobs and schedules: looked at, and acted on | admin |
-//! | `GET /v1/dead-letters`, `GET`, `DELETE /v1/dead-letters/{client}/{event}` | payloads that were given up | admin |
-//! | `POST /v1/dead-letters/{client}/{event}/replay`, `POST /v1/clients/{id}/dead-letters/replay` | sends them again | admin |
-//! | `GET /v1/dead-letters/source`, `POST /v1/dead-letters/source/{id}/redrive` | source records that could not be read | admin |
-//! | `GET /v1/dashboard`, `/v1/dashboard/{client}`, `/v1/actors` | the last snapshot: sums, clients, actors | admin |
-//! | `GET /v1/stream` | the same as it changes, as server-sent events | admin |
-//! | `GET /dashboard`, `/bullmq` | the page; it holds no data | anybody; without a token this machine |
-//! | `GET /status` | every actor and store; 503 when one is down | anybody |
-//! | `GET /livez`, `GET /readyz` | the probes | anybody |
-//! | `GET /metrics` | Prometheus | anybody |
+//! The table of the paths is in `routes`. What each takes and answers stands at its handler, and in the OpenAPI document that is made of
+//! that (`GET /v1/openapi.json`, `docs/openapi.json`).
+//!
+//! | below | who may |
+//! |---|---|
+//! | `/v1` | whoever has a token: viewers look, operators act, and what they do is written down (`audit`). Without any token this machine, as an operator |
+//! | `/dashboard`, `/bullmq` | anybody, for the page holds no data; without any token this machine |
+//! | `/status`, `/livez`, `/readyz`, `/metrics` | anybody |
 //!
 //! Errors are problem documents (RFC 9457).
 
@@ -36,7 +23,9 @@ mod dashboard;
 mod dead_letters;
 mod decisions;
 mod events;
+mod export;
 mod heavy_jobs;
+mod openapi;
 mod operational_events;
 mod path;
 mod problem;
@@ -45,8 +34,10 @@ mod readiness;
 mod redact;
 mod replays;
 mod routes;
+mod schema;
 mod source_letters;
 mod starting;
+mod stash;
 mod status;
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::domain::config::ClientId;
 use crate::domain::decision::Subject;
 
 /// Bytes of a client's id, and of a job's.
-const ID_BYTES: usize = 512;
+pub(super) const ID_BYTES: usize = 512;
 
 /// The first id of a path, `/v1/<what>/<id>`.
 pub(super) const FIRST: usize = 3;

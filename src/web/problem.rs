@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use actix_web::http::{StatusCode, header};
 use actix_web::{HttpResponse, ResponseError};
+use serde::Serialize;
 use serde_json::{Map, Value};
+use utoipa::ToSchema;
 
 use crate::ports::{StoreError, StoreResult};
 
@@ -24,6 +26,27 @@ struct Parts {
     members: Map<String, Value>,
     headers: Vec<(header::HeaderName, String)>,
 }
+
+/// An error answer (RFC 9457). Members beside these are for programs, and said where they come.
+#[derive(Serialize, ToSchema)]
+pub(super) struct ProblemDocument<'a> {
+    /// Always `about:blank`: the status says what kind it is.
+    #[serde(rename = "type")]
+    kind: &'a str,
+    /// The name of the status.
+    title: &'a str,
+    /// The status.
+    #[schema(minimum = 400, maximum = 599)]
+    status: u16,
+    /// What is wrong, for people.
+    detail: &'a str,
+    #[serde(flatten)]
+    #[schema(ignore)]
+    members: &'a Map<String, Value>,
+}
+
+/// The content type of error answers.
+pub(super) const CONTENT_TYPE: &str = "application/problem+json";
 
 impl Problem {
     /// A problem with this status; `detail` is for people and holds no secret.
@@ -66,18 +89,19 @@ impl ResponseError for Problem {
     }
 
     fn error_response(&self) -> HttpResponse {
-        let mut document = Map::new();
-        document.insert("type".into(), "about:blank".into());
-        document.insert("title".into(), self.0.status.canonical_reason().unwrap_or("Error").into());
-        document.insert("status".into(), self.0.status.as_u16().into());
-        document.insert("detail".into(), self.0.detail.as_str().into());
-        document.extend(self.0.members.clone());
+        let document = ProblemDocument {
+            kind: "about:blank",
+            title: self.0.status.canonical_reason().unwrap_or("Error"),
+            status: self.0.status.as_u16(),
+            detail: &self.0.detail,
+            members: &self.0.members,
+        };
         let mut response = HttpResponse::build(self.0.status);
-        response.content_type("application/problem+json");
+        response.content_type(CONTENT_TYPE);
         for (name, value) in &self.0.headers {
             response.insert_header((name, value.as_str()));
         }
-        response.body(Value::Object(document).to_string())
+        response.body(serde_json::to_string(&document).unwrap_or_default())
     }
 }
 

@@ -1,32 +1,47 @@
 //! Replays of payloads that were given up. A replay goes into the transfer log, and the owner of the client takes it from there.
 
+use std::collections::BTreeMap;
+
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse, web};
-use serde::Deserialize;
-use serde_json::json;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 
-use super::dead_letters::{cursor, letter_of, unknown};
+use super::dead_letters::{Cursor, cursor, letter_of, unknown};
 use super::path::{client_of, query};
 use super::problem::{Problem, ask};
+use super::schema::{OfClient, OfEvent, PartLimit};
 use super::{Shared, body};
 use crate::domain::config::ClientId;
 use crate::domain::dead_row::{ByAge, DeadRowQuery, GivenUp, Refusal, may_come_back};
 use crate::domain::transfer::{NewTransfer, TransferKind};
-use crate::workers::heavy::replay::replay_page;
+use crate::workers::heavy::replay::{ReplayedPage, replay_page};
 
 /// Bytes of a request that names a range.
 const RANGE_BYTES: usize = 4 << 10;
-const DEFAULT_PART: usize = 100;
-const LARGEST_PART: usize = 500;
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 struct Force {
+    /// Although the receiver has, or will get, something newer: going back is wanted.
     #[serde(default)]
+    #[param(required = false)]
     force: bool,
 }
 
-/// Replays one.
+#[derive(Serialize, ToSchema)]
+struct Replayed {
+    /// How many go out again.
+    replayed: usize,
+}
+
+/// Sends a payload that was given up again
+#[utoipa::path(post, path = "/v1/dead-letters/{client}/{event}/replay", params(OfEvent, Force), responses(
+    (status = 202, body = Replayed),
+    (status = 404, description = "There is no such dead letter"),
+    (status = 409, description = "The receiver would go back, or nothing can be sent to it; `reason` says which"),
+))]
 pub(super) async fn one(request: HttpRequest, shared: web::Data<Shared>) -> Result<HttpResponse, Problem> {
     let (client, event) = letter_of(&request)?;
     let Force { force } = query(&request)?;
@@ -42,7 +57,7 @@ pub(super) async fn one(request: HttpRequest, shared: web::Data<Shared>) -> Resu
     let payload = ask(stash.dead_payload(&client, &event)).await?.ok_or_else(unknown)?;
     ask(shared.service.log.append_transfers(vec![NewTransfer { kind, ..payload }])).await?;
     log::info!("dead letter is replayed forced={force} event={event} client={client}");
-    Ok(HttpResponse::Accepted().json(json!({ "replayed": 1 })))
+    Ok(HttpResponse::Accepted().json(Replayed { replayed: 1 }))
 }
 
 fn refused(refusal: Refusal) -> Problem {
@@ -59,16 +74,38 @@ async fn can_be_sent_to(shared: &Shared, client: &ClientId) -> Result<(), Proble
     Err(Problem::new(StatusCode::CONFLICT, detail).with("reason", "client_gone"))
 }
 
-#[derive(Deserialize, Default)]
+/// Which part of what is dead. The body may be left out.
+#[derive(Deserialize, Default, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Range {
+    /// First failed at or after this, milliseconds since 1970.
+    #[schema(minimum = 0, maximum = 9223372036854775807_i64)]
     from_ms: Option<i64>,
+    /// First failed before this.
+    #[schema(minimum = 0, maximum = 9223372036854775807_i64)]
     to_ms: Option<i64>,
+    /// Only those behind this: `next` of the part before.
+    #[schema(value_type = Option<Cursor>)]
     after: Option<String>,
-    limit: Option<usize>,
+    #[schema(inline)]
+    limit: PartLimit,
 }
 
-/// Replays a part of what is dead of a client, first failed within a time: the oldest first. The next part goes on after it.
+#[derive(Serialize, ToSchema)]
+struct ReplayedPart {
+    /// How many go out again.
+    replayed: usize,
+    /// How many do not, by reason.
+    refused: BTreeMap<&'static str, usize>,
+    /// The next part goes on behind it, as `after`.
+    next: Option<String>,
+}
+
+/// Sends a part of what is dead of a client again, the oldest first
+#[utoipa::path(post, path = "/v1/clients/{id}/dead-letters/replay", params(OfClient), request_body = Option<Range>, responses(
+    (status = 202, body = ReplayedPart),
+    (status = 409, description = "Nothing can be sent to the client"),
+))]
 pub(super) async fn of_client(
     request: HttpRequest,
     payload: web::Payload,
@@ -76,14 +113,15 @@ pub(super) async fn of_client(
 ) -> Result<HttpResponse, Problem> {
     let client = client_of(&request)?;
     let text = body::read(&request, payload, RANGE_BYTES).await?;
-    let range: Range = match &text[..] {
-        b"" => Range::default(),
+    let range: Option<Range> = match &text[..] {
+        b"" => None,
         text => serde_json::from_slice(text).map_err(|err| {
             Problem::bad_request(format!("expected {{\"from_ms\", \"to_ms\", \"after\", \"limit\"}}: {err}"))
         })?,
     };
+    let range = range.unwrap_or_default();
     can_be_sent_to(&shared, &client).await?;
-    let limit = range.limit.unwrap_or(DEFAULT_PART).clamp(1, LARGEST_PART);
+    let PartLimit(limit) = range.limit;
     let rows = DeadRowQuery {
         client: Some(client.clone()),
         kind: GivenUp::Dead,
@@ -96,6 +134,6 @@ pub(super) async fn of_client(
     let service = &shared.service;
     let page = ask(replay_page(&*service.stash, &*service.log, &client, rows, false)).await?;
     log::info!("dead letters are replayed count={} client={client}", page.replayed);
-    Ok(HttpResponse::Accepted()
-        .json(json!({ "replayed": page.replayed, "refused": page.refused, "next": page.next })))
+    let ReplayedPage { replayed, refused, next } = page;
+    Ok(HttpResponse::Accepted().json(ReplayedPart { replayed, refused, next }))
 }

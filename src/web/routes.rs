@@ -1,14 +1,17 @@
 //! The table of the paths: what answers, and under which name it stands in the OpenAPI document and in the audit log.
+//!
+//! Each handler says by `#[utoipa::path]` what it takes and answers; one that does not fails to compile (`__path_…` is not found in its module).
 
 use actix_web::http::Method;
 use actix_web::{Resource, web};
+use utoipa::OpenApi;
 
 use super::dashboard::{assets, session, stream};
 use super::problem;
 use super::queues::jobs;
 use super::{
-    actions, actors, attempts, audit, blocked_owners, clients, dashboard, dead_letters, events, heavy_jobs,
-    operational_events, queues, replays, source_letters, status,
+    actions, actors, attempts, audit, blocked_owners, clients, dashboard, dead_letters, events, export,
+    heavy_jobs, openapi, operational_events, queues, replays, source_letters, stash, status,
 };
 
 /// A path with a method.
@@ -31,13 +34,26 @@ impl Route {
     }
 }
 
+/// All of them.
+pub(super) fn all() -> impl Iterator<Item = &'static Route> {
+    [ALWAYS, API, PAGE].into_iter().flatten()
+}
+
+/// What the handlers say of themselves.
+pub(super) fn documented() -> utoipa::openapi::OpenApi {
+    let mut all = Always::openapi();
+    all.merge(Api::openapi());
+    all.merge(Page::openapi());
+    all
+}
+
 /// The route of a request, by the pattern that its path fits.
 pub(super) fn find(method: &Method, pattern: &str) -> Option<&'static Route> {
-    [ALWAYS, API, PAGE].into_iter().flatten().find(|route| route.is(method, pattern))
+    all().find(|route| route.is(method, pattern))
 }
 
 macro_rules! routes {
-    ($(#[$doc:meta])* $register:ident, $table:ident, $scope:literal {
+    ($(#[$doc:meta])* $register:ident, $table:ident, $documented:ident, $scope:literal {
         $($path:literal => $($method:ident $name:ident = $($handler:ident)::+),+;)+
     }) => {
         $(#[$doc])*
@@ -47,6 +63,10 @@ macro_rules! routes {
                 &[$(stringify!($method)),+],
             ));)+
         }
+
+        #[derive(OpenApi)]
+        #[openapi(paths($($($($handler)::+),+),+))]
+        struct $documented;
 
         const $table: &[Route] = &[$($(Route {
             scope: $scope,
@@ -59,7 +79,7 @@ macro_rules! routes {
 
 routes! {
     /// What every process answers, and everybody may see.
-    always, ALWAYS, "" {
+    always, ALWAYS, Always, "" {
         "/status" => get status = status::status;
         "/livez" => get is_alive = status::livez;
         "/readyz" => get is_ready = status::readyz;
@@ -70,7 +90,7 @@ routes! {
 
 routes! {
     /// The page, below `/dashboard`.
-    page, PAGE, "/dashboard" {
+    page, PAGE, Page, "/dashboard" {
         "" => get page = assets::index;
         "/session" => get session = session::get, put log_in = session::put, delete log_out = session::delete;
         "/{file}" => get page_file = assets::file;
@@ -79,7 +99,8 @@ routes! {
 
 routes! {
     /// The API, below `/v1`.
-    api, API, "/v1" {
+    api, API, Api, "/v1" {
+        "/openapi.json" => get openapi = openapi::get;
         "/session" => get who = session::who;
         "/audit" => get list_audit = audit::list;
         "/events" => post send_events = events::post;
@@ -88,6 +109,12 @@ routes! {
         "/clients/{id}/pause" => post pause_client = actions::pause;
         "/clients/{id}/resume" => post resume_client = actions::resume;
         "/clients/{id}/retry" => post retry_client = actions::retry;
+        "/clients/{id}/disable" => post disable_client = actions::disable;
+        "/clients/{id}/enable" => post enable_client = actions::enable;
+        "/clients/{id}/stash" => get list_rows = stash::list;
+        "/clients/{id}/stash/{event}" => get get_row = stash::get;
+        "/clients/{id}/export" => get export_rows = export::export;
+        "/clients/{id}/purge" => post purge_client = stash::purge;
         "/clients/{id}/attempts" => get list_attempts = attempts::list;
         "/clients/{id}/resync" => post resync_client = heavy_jobs::resync;
         "/clients/{id}/replay" => post replay_client = heavy_jobs::replay;
@@ -105,6 +132,7 @@ routes! {
         "/blocked-owners" => get list_blocked_owners = blocked_owners::list;
         "/blocked-owners/{owner}" => put block_owner = blocked_owners::put, delete unblock_owner = blocked_owners::delete;
         "/operational-events" => get list_operational_events = operational_events::list;
+        "/schedules" => get list_schedules = queues::all_schedules;
         "/queues" => get list_queues = queues::list;
         "/queues/{queue}" => get get_queue = queues::get;
         "/queues/{queue}/jobs" => get list_jobs = jobs::list;

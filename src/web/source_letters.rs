@@ -2,33 +2,63 @@
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse, web};
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::{IntoParams, ToSchema};
 
 use super::Shared;
+use super::access::caller_of;
+use super::dead_letters::Source;
 use super::path::{FIRST, id, query};
 use super::problem::{Problem, ask};
+use super::schema::PageLimit;
+use crate::domain::access::AccessRole;
 use crate::domain::change_event::{self, SourceEvent, SourceRecord};
 use crate::ports::event_log::{DeadLetter, NewRecord, STASH_REFUSED};
 
-const DEFAULT_PAGE: usize = 100;
-const LARGEST_PAGE: usize = 1000;
 /// A page that holds this many bytes is full, whatever its limit: a record may have 16 MiB.
 const PAGE_BYTES: usize = 8 << 20;
 /// Letters asked for at a time: what is in memory before a page is known to be full.
 const STEP: usize = 4;
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 struct Page {
+    /// Only those behind this id: `next` of the page before.
+    #[param(minimum = 0, maximum = 9223372036854775807_i64)]
     after: Option<i64>,
-    limit: Option<usize>,
+    #[serde(default)]
+    #[param(inline)]
+    limit: PageLimit,
 }
 
-/// Dead letters by id, a page at a time.
+/// A source record that could not be read.
+#[derive(Serialize, ToSchema)]
+struct SourceLetter {
+    id: i64,
+    #[serde(flatten)]
+    position: Source,
+    timestamp_ms: i64,
+    reason: String,
+    /// As `POST /v1/events` takes it; `null`: it is not kept, for it may hold secrets, or the sender may not see payloads.
+    #[schema(value_type = Option<Object>)]
+    record: Option<Value>,
+}
+
+#[derive(Serialize, ToSchema)]
+struct SourceLetters {
+    dead_letters: Vec<SourceLetter>,
+    /// Goes on behind it, as `after`.
+    next: Option<i64>,
+}
+
+/// Source records that could not be read, by id, a page at a time
+#[utoipa::path(get, path = "/v1/dead-letters/source", params(Page), responses((status = 200, body = SourceLetters)))]
 pub(super) async fn list(request: HttpRequest, shared: web::Data<Shared>) -> Result<HttpResponse, Problem> {
     let page: Page = query(&request)?;
-    let limit = page.limit.unwrap_or(DEFAULT_PAGE).clamp(1, LARGEST_PAGE);
+    let PageLimit(limit) = page.limit;
+    let with_record = caller_of(&request)?.role == AccessRole::Operator;
     let mut after = page.after.unwrap_or(i64::MIN);
     let (mut shown, mut bytes, mut is_last) = (Vec::new(), 0, false);
     while shown.len() < limit && bytes < PAGE_BYTES && !is_last {
@@ -38,28 +68,47 @@ pub(super) async fn list(request: HttpRequest, shared: web::Data<Shared>) -> Res
         for (id, letter) in letters {
             after = id;
             bytes += letter.record.as_ref().map_or(0, weight);
-            shown.push(view(id, &letter));
+            shown.push(view(id, &letter, with_record));
         }
     }
     let next = (!is_last).then_some(after);
-    Ok(HttpResponse::Ok().json(json!({ "dead_letters": shown, "next": next })))
+    Ok(HttpResponse::Ok().json(SourceLetters { dead_letters: shown, next }))
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
-struct Force {
+#[into_params(parameter_in = Query)]
+struct ForceOld {
+    /// Although its image may be older than what receivers have.
     #[serde(default)]
+    #[param(required = false)]
     force: bool,
 }
 
-/// Hands a record to the source stream once more, when this version can read it.
+#[derive(Serialize, ToSchema)]
+struct Redriven {
+    /// 1.
+    accepted: usize,
+    /// Where it stands now.
+    position: Option<Source>,
+}
+
+/// Hands a record to the source stream once more, when this version can read it
+#[utoipa::path(post, path = "/v1/dead-letters/source/{id}/redrive", params(
+    ("id" = i64, Path, description = "The id of the dead letter", minimum = 0, maximum = 9223372036854775807_i64), ForceOld,
+), responses(
+    (status = 202, body = Redriven),
+    (status = 404, description = "There is no such dead letter"),
+    (status = 409, description = "It cannot be read, or may be older than what receivers have; `reason` says which"),
+    (status = 503, description = "No events are taken right now"),
+))]
 pub(super) async fn redrive(
     request: HttpRequest,
     shared: web::Data<Shared>,
 ) -> Result<HttpResponse, Problem> {
     let broken = || Problem::bad_request("id in the path: must be a number");
     let letter_id: i64 = id(&request, FIRST + 1, "id")?.parse().map_err(|_| broken())?;
-    let Force { force } = query(&request)?;
+    let ForceOld { force } = query(&request)?;
     if !shared.service.readiness.takes_events() {
         return Err(Problem::unavailable("no events are taken right now: the service starts or stops"));
     }
@@ -75,10 +124,8 @@ pub(super) async fn redrive(
     }
     let position = ask(shared.service.log.append(vec![record])).await?.pop();
     log::info!("dead letter of the source is read again id={letter_id}");
-    let position = position.map(|position| {
-        json!({ "topic": &*position.topic, "partition": position.partition, "offset": position.offset })
-    });
-    Ok(HttpResponse::Accepted().json(json!({ "accepted": 1, "position": position })))
+    let position = position.as_ref().map(Source::from);
+    Ok(HttpResponse::Accepted().json(Redriven { accepted: 1, position }))
 }
 
 /// The record of a letter, if it is a change now.
@@ -122,16 +169,14 @@ fn weight(record: &NewRecord) -> usize {
     length(&record.key) + length(&record.value)
 }
 
-fn view(id: i64, letter: &DeadLetter) -> Value {
-    json!({
-        "id": id,
-        "topic": &*letter.position.topic,
-        "partition": letter.position.partition,
-        "offset": letter.position.offset,
-        "timestamp_ms": letter.timestamp_ms,
-        "reason": letter.reason,
-        "record": letter.record.as_ref().map(intake_form),
-    })
+fn view(id: i64, letter: &DeadLetter, with_record: bool) -> SourceLetter {
+    SourceLetter {
+        id,
+        position: (&letter.position).into(),
+        timestamp_ms: letter.timestamp_ms,
+        reason: letter.reason.to_string(),
+        record: letter.record.as_ref().filter(|_| with_record).map(intake_form),
+    }
 }
 
 /// Bytes that are no text come as base64. Header values that are no text lose what cannot be shown.

@@ -4,6 +4,7 @@ mod access;
 mod actions;
 mod actors;
 mod attempts;
+mod audit;
 mod blocked_owners;
 mod clients;
 mod dashboard;
@@ -16,6 +17,7 @@ mod heavy_jobs;
 mod operational_events;
 mod queues;
 mod source_letters;
+mod stash;
 mod status;
 
 use std::collections::HashMap;
@@ -32,7 +34,8 @@ use tokio_util::sync::CancellationToken;
 use self::fake_heavy_jobs::FakeHeavyJobs;
 use self::fake_queue::{FakeQueue, FakeQueues};
 use self::fakes::{
-    FakeAttempts, FakeAudit, FakeConfigs, FakeDecisions, FakeEvents, FakeLog, FakeStash, FakeStates, FixedClock,
+    FakeAttempts, FakeAudit, FakeConfigs, FakeDecisions, FakeEvents, FakeLog, FakeStash, FakeStates,
+    FixedClock,
 };
 use super::*;
 use crate::actors::dashboard::Snapshot;

@@ -120,6 +120,20 @@ impl Payload for PurgeStash {
     }
 }
 
+/// Removes what operators did long ago from the audit log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PurgeAudit {}
+
+impl Payload for PurgeAudit {
+    fn id(&self) -> JobId {
+        JobId::of("purge", "audit")
+    }
+
+    fn scope(&self) -> Scope<'_> {
+        Scope::System
+    }
+}
+
 /// Reads all client configs again, and repairs their copies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReconcileConfigs {}
@@ -138,6 +152,8 @@ jobs! {
     /// What the queue `dispatcher-schedule` carries.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub enum ScheduleJob in Queue::Schedule {
+        /// Daily.
+        PurgeAudit(PurgeAudit) = "purge-audit",
         /// Daily.
         PurgeStash(PurgeStash) = "purge-stash",
         /// Every 5 minutes.

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::queues::{PurgeStash, ReconcileConfigs, ScheduleJob};
+use super::queues::{PurgeAudit, PurgeStash, ReconcileConfigs, ScheduleJob};
 use super::{Exclusive, Handled, JobContext, JobFailure, JobHandler, Run, Schedule};
 use crate::domain::job::{Cadence, CadenceError};
+use crate::ports::audit::AuditLog;
 use crate::ports::stash::Stash;
 use crate::ports::{BoxFuture, StoreResult};
 
@@ -25,12 +26,18 @@ const PAUSE: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// A mistake in this table.
-pub fn schedules() -> Result<[Schedule<ScheduleJob>; 2], CadenceError> {
+pub fn schedules() -> Result<[Schedule<ScheduleJob>; 3], CadenceError> {
     Ok([
         Schedule {
             id: "purge-stash",
             cadence: Cadence::cron("30 3 * * *", "UTC")?,
             job: PurgeStash {}.into(),
+            lock_ttl: PURGE_LEASE,
+        },
+        Schedule {
+            id: "purge-audit",
+            cadence: Cadence::cron("45 3 * * *", "UTC")?,
+            job: PurgeAudit {}.into(),
             lock_ttl: PURGE_LEASE,
         },
         Schedule {
@@ -51,6 +58,10 @@ pub struct Upkeep {
     pub stash: Arc<dyn Stash>,
     /// How long those are kept that were given up.
     pub stash_ttl: Duration,
+    /// Where it stands what operators did.
+    pub audit: Arc<dyn AuditLog>,
+    /// How long that is kept.
+    pub audit_retention: Duration,
     /// Reading writes the copies.
     pub reload_configs: ReloadConfigs,
     /// One replica does it at a time.
@@ -58,18 +69,31 @@ pub struct Upkeep {
 }
 
 impl Upkeep {
-    async fn purge(&self) -> Result<Handled, JobFailure> {
-        let mut rows = 0;
-        for _ in 0..PARTS {
-            let purged = self.stash.purge(self.stash_ttl, PART).await?;
-            rows += purged;
-            self.exclusive.metrics.stash_purged.inc_by(purged);
-            if purged < PART as u64 {
-                return Ok(Handled::Done(json!({ "rows": rows })));
-            }
-        }
-        Ok(Handled::Later(PAUSE))
+    async fn purge_stash(&self) -> Result<Handled, JobFailure> {
+        let purged = &self.exclusive.metrics.stash_purged;
+        by_parts(|| self.stash.purge(self.stash_ttl, PART), |rows| purged.inc_by(rows)).await
     }
+
+    async fn purge_audit(&self) -> Result<Handled, JobFailure> {
+        by_parts(|| self.audit.purge(self.audit_retention, PART), |_| {}).await
+    }
+}
+
+/// Removes a part after the other, until one is not full.
+async fn by_parts<'a>(
+    purge: impl Fn() -> BoxFuture<'a, StoreResult<u64>>,
+    count: impl Fn(u64),
+) -> Result<Handled, JobFailure> {
+    let mut rows = 0;
+    for _ in 0..PARTS {
+        let purged = purge().await?;
+        rows += purged;
+        count(purged);
+        if purged < PART as u64 {
+            return Ok(Handled::Done(json!({ "rows": rows })));
+        }
+    }
+    Ok(Handled::Later(PAUSE))
 }
 
 impl JobHandler for Upkeep {
@@ -79,7 +103,10 @@ impl JobHandler for Upkeep {
         Box::pin(async move {
             let run = match job {
                 ScheduleJob::PurgeStash(PurgeStash {}) => {
-                    self.exclusive.run("purge-stash", PURGE_LEASE, async |_| self.purge().await).await?
+                    self.exclusive.run("purge-stash", PURGE_LEASE, async |_| self.purge_stash().await).await?
+                }
+                ScheduleJob::PurgeAudit(PurgeAudit {}) => {
+                    self.exclusive.run("purge-audit", PURGE_LEASE, async |_| self.purge_audit().await).await?
                 }
                 ScheduleJob::ReconcileConfigs(ReconcileConfigs {}) => {
                     let reload = async |_| {

@@ -8,12 +8,6 @@ export async function degrades_drains_and_recovers(page) {
   await go(page, "client/acme");
   await state(page, "healthy");
   await page.getByRole("table", { name: "Attempts" }).getByText("delivered").first().waitFor(SOON);
-  // Every state that it goes through, as it is shown.
-  await page.evaluate(() => {
-    window.seen = new Set();
-    const head = document.querySelector(".head");
-    new MutationObserver(() => window.seen.add(head.querySelector(".badge").textContent)).observe(head, { subtree: true, childList: true, characterData: true, attributes: true });
-  });
   await wish("down");
   await wish("changes");
   await state(page, "degraded");
@@ -24,9 +18,11 @@ export async function degrades_drains_and_recovers(page) {
   await page.locator(".tile", { hasText: "Switched off" }).getByText(/in \d+ d/).waitFor(SOON);
   await wish("many changes for acme");
   await page.locator(".tile", { hasText: "In the stash" }).getByText(/[1-9]/).first().waitFor(SOON);
+  // It lives again, and takes its time with what has waited.
+  await wish("slow");
+  await state(page, "draining");
   await wish("up");
   await state(page, "healthy");
-  assert.ok(await page.evaluate(() => window.seen.has("draining")), "it drains before it is healthy");
 }
 
 export async function is_on_the_overview(page) {

@@ -12,6 +12,7 @@ use dispatcher::domain::transfer::{
 };
 use dispatcher::ports::BoxFuture;
 use dispatcher::ports::attempts::Attempts;
+use dispatcher::ports::audit::AuditLog;
 use dispatcher::ports::client_configs::ClientConfigs;
 use dispatcher::ports::client_states::ClientStates;
 use dispatcher::ports::clock::SystemClock;
@@ -21,7 +22,9 @@ use dispatcher::ports::heavy_jobs::HeavyJobs;
 use dispatcher::ports::job_queue::JobQueues;
 use dispatcher::ports::locks::Locks;
 use dispatcher::ports::operational_events::OperationalEvents;
+use dispatcher::ports::session_keys::SessionKeys;
 use dispatcher::ports::stash::Stash;
+use dispatcher::ports::stash_rows::StashRows;
 
 use crate::job_queue::QueueBackend;
 
@@ -35,6 +38,9 @@ pub(crate) struct Stores {
     pub(crate) locks: Arc<dyn Locks>,
     pub(crate) events: Arc<dyn OperationalEvents>,
     pub(crate) attempts: Arc<dyn Attempts>,
+    pub(crate) audit: Arc<dyn AuditLog>,
+    pub(crate) session_keys: Arc<dyn SessionKeys>,
+    pub(crate) stash_rows: Arc<dyn StashRows>,
     pub(crate) heavy_jobs: Arc<dyn HeavyJobs>,
     pub(crate) close: BoxFuture<'static, ()>,
 }
@@ -80,6 +86,9 @@ impl Backend for EmbeddedBackend {
                 locks: embedded.locks(),
                 events: embedded.operational_events(),
                 attempts: embedded.attempts(),
+                audit: embedded.audit(),
+                session_keys: embedded.session_keys(),
+                stash_rows: embedded.stash_rows(),
                 heavy_jobs: embedded.heavy_jobs(),
                 close: Box::pin(async move { embedded.close().await }),
             }

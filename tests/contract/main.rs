@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
 
 mod attempts;
+mod audit;
 mod client_configs;
 mod client_states;
 mod clock;
@@ -36,7 +37,9 @@ mod replicas;
 #[cfg(feature = "cluster")]
 #[path = "../services/mod.rs"]
 mod services;
+mod session_keys;
 mod stash;
+mod stash_rows;
 #[cfg(feature = "cluster")]
 mod state_copies;
 #[cfg(feature = "cluster")]
@@ -105,6 +108,7 @@ mod embedded {
             a_backlog_is_counted,
             the_next_attempt_is_the_earliest_that_is_set,
             a_held_document_is_left_out,
+            what_is_free_is_found_behind_very_many_that_are_held,
             rows_outlive_a_restart,
         ],
         dead_rows: [
@@ -162,6 +166,19 @@ mod embedded {
             the_newest_of_each_client_are_kept,
             attempts_are_paged,
             old_attempts_are_forgotten,
+        ],
+        audit: [
+            an_action_is_there_before_it_ends,
+            actions_are_filtered_and_paged,
+            old_actions_go_and_numbers_never_come_again,
+            actions_outlive_a_restart,
+        ],
+        session_keys: [the_first_key_stays],
+        stash_rows: [
+            rows_of_all_states_come_in_their_order,
+            rows_are_filtered_and_paged,
+            a_row_is_shown_with_its_body_apart,
+            what_was_given_up_is_purged_and_nothing_else,
         ],
         heavy_jobs: [
             an_id_that_is_kept_is_the_same_job,
@@ -242,6 +259,7 @@ mod on_postgres {
             a_backlog_is_counted,
             the_next_attempt_is_the_earliest_that_is_set,
             a_held_document_is_left_out,
+            what_is_free_is_found_behind_very_many_that_are_held,
             rows_outlive_a_restart,
         ],
         dead_rows: [
@@ -288,6 +306,19 @@ mod on_postgres {
             the_newest_of_each_client_are_kept,
             attempts_are_paged,
             old_attempts_are_forgotten,
+        ],
+        audit: [
+            an_action_is_there_before_it_ends,
+            actions_are_filtered_and_paged,
+            old_actions_go_and_numbers_never_come_again,
+            actions_outlive_a_restart,
+        ],
+        session_keys: [the_first_key_stays],
+        stash_rows: [
+            rows_of_all_states_come_in_their_order,
+            rows_are_filtered_and_paged,
+            a_row_is_shown_with_its_body_apart,
+            what_was_given_up_is_purged_and_nothing_else,
         ],
         heavy_jobs: [
             an_id_that_is_kept_is_the_same_job,

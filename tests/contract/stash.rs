@@ -9,7 +9,7 @@ use dispatcher::domain::delivery::FailureClass;
 use dispatcher::domain::stash::{Backlog, Claim, NewRow, RowFailure, RowState, StashRow, StashWrite};
 use dispatcher::domain::transfer::{NewTransfer, Sequence, Transfer, TransferKind};
 use dispatcher::ports::clock::{Clock as _, SystemClock};
-use dispatcher::ports::stash::{Ownership, Stash, StashBatch};
+use dispatcher::ports::stash::{LOOKED_AT, Ownership, Stash, StashBatch};
 use dispatcher::ports::{StoreError, StoreResult};
 
 use crate::fixture::{Backend, Stores, client, new_transfer, transfer};
@@ -60,7 +60,7 @@ impl Owned {
     }
 
     pub(crate) async fn rows(&self) -> Vec<StashRow> {
-        self.stash().drainable(&client("a"), None, NOTHING_HELD, ALL, NO_BYTE_LIMIT).await.unwrap()
+        self.stash().drainable(&client("a"), None, NOTHING_HELD, ALL, NO_BYTE_LIMIT).await.unwrap().rows
     }
 
     pub(crate) async fn offsets(&self) -> Vec<i64> {
@@ -137,6 +137,12 @@ pub(crate) async fn only_rows_below_the_committed_offset_are_drained(backend: &i
     assert!(owned.offsets().await.is_empty());
     owned.commit(6).await;
     assert_eq!(owned.offsets().await, [5]);
+    let page = owned.stash().drainable(&client("a"), None, NOTHING_HELD, ALL, NO_BYTE_LIMIT).await.unwrap();
+    assert_eq!(
+        page.end.map(|end| end.offset),
+        Some(5),
+        "what is committed a moment later is not passed over"
+    );
     owned.commit(8).await;
     assert_eq!(owned.offsets().await, [5, 6, 7]);
     owned.commit(6).await;
@@ -162,7 +168,8 @@ pub(crate) async fn drained_pages_follow_each_other(backend: &impl Backend) {
     owned.write((0..10).map(|offset| waiting(&large(offset))).collect()).await;
     owned.commit(10).await;
     let page = async |after: Option<Sequence>, limit, bytes| {
-        let rows = owned.stash().drainable(&client("a"), after, NOTHING_HELD, limit, bytes).await.unwrap();
+        let rows =
+            owned.stash().drainable(&client("a"), after, NOTHING_HELD, limit, bytes).await.unwrap().rows;
         rows.iter().map(|row| row.transfer.sequence).collect::<Vec<_>>()
     };
     let first = page(None, 4, NO_BYTE_LIMIT).await;
@@ -457,7 +464,7 @@ pub(crate) async fn a_held_document_is_left_out(backend: &impl Backend) {
     let offsets = async |now_ms, claim| {
         let a = client("a");
         let rows = owned.stash().drainable(&a, None, (now_ms, claim), ALL, NO_BYTE_LIMIT);
-        rows.await.unwrap().iter().map(|row| row.transfer.sequence.offset).collect::<Vec<_>>()
+        rows.await.unwrap().rows.iter().map(|row| row.transfer.sequence.offset).collect::<Vec<_>>()
     };
     assert_eq!(offsets(now_ms + 3_599_999, mine).await, [5]);
     assert_eq!(offsets(now_ms + 3_600_000, mine).await, [1, 2, 5], "its time has come");
@@ -468,6 +475,29 @@ pub(crate) async fn a_held_document_is_left_out(backend: &impl Backend) {
         [1, 2, 5],
         "the clock was set back: its time means nothing"
     );
+}
+
+/// However many rows are held, no question reads more than a part of them; what can be sent behind them is found.
+pub(crate) async fn what_is_free_is_found_behind_very_many_that_are_held(backend: &impl Backend) {
+    let owned = Owned::open(backend).await;
+    let held = LOOKED_AT as i64 + 100;
+    let in_an_hour = SystemClock.now_ms() + 3_600_000;
+    let mut writes = vec![failed(&owned.change("d", 0), in_an_hour)];
+    writes.extend((1..held).map(|offset| waiting(&owned.change("d", offset))));
+    writes.extend([held, held + 1].map(|offset| waiting(&owned.change("free", offset))));
+    owned.write(writes).await;
+    owned.commit(held + 2).await;
+    let as_of_now = (SystemClock.now_ms(), Claim(0));
+    let (mut after, mut pages, mut found) = (None, 0, Vec::new());
+    loop {
+        let page = owned.stash().drainable(&client("a"), after, as_of_now, 1, NO_BYTE_LIMIT).await.unwrap();
+        found.extend(page.rows.iter().map(|row| row.transfer.sequence.offset));
+        let Some(end) = page.end else { break };
+        assert!(after.is_none_or(|after| end > after), "it goes on");
+        pages += usize::from(page.rows.is_empty());
+        after = Some(end);
+    }
+    assert_eq!((found, pages), (vec![held, held + 1], 1), "one page was held whole");
 }
 
 pub(crate) async fn rows_outlive_a_restart(backend: &impl Backend) {

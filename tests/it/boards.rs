@@ -141,7 +141,7 @@ async fn bull_board_shows_the_queues_of_the_service_and_its_buttons_act() {
         let schedulers = listed["schedulers"].as_array().unwrap().iter();
         let mut ids: Vec<_> = schedulers.map(|scheduler| scheduler["id"].as_str().unwrap()).collect();
         ids.sort_unstable();
-        holds(ids == ["purge-stash", "reconcile-configs"], || listed.to_string())
+        holds(ids == ["purge-audit", "purge-stash", "reconcile-configs"], || listed.to_string())
     })
     .await;
 

@@ -12,6 +12,7 @@ use crate::kit::service::Service;
 use crate::kit::turn::Turn;
 
 const WITHIN: Duration = Duration::from_secs(120);
+const RECORDS_A_REQUEST: usize = 10;
 
 /// The bodies of each document of each client, in the order in which they came.
 type Bodies = BTreeMap<(String, String, String), Vec<String>>;
@@ -60,8 +61,9 @@ async fn bodies(service: &Service, fixtures: &[Fixture]) -> Bodies {
     for client in &clients {
         api.put_client(client, json!({ "webhook": receiver.hook(client) })).await;
     }
-    for fixture in fixtures {
-        api.send(std::slice::from_ref(&fixture.record)).await;
+    // In turns of some: in cluster mode each request is a transaction of Kafka's.
+    for some in fixtures.chunks(RECORDS_A_REQUEST) {
+        api.send(&some.iter().map(|fixture| fixture.record.clone()).collect::<Vec<_>>()).await;
     }
     api.wait_for_metric("events_total", &[], fixtures.len() as f64, WITHIN).await;
     api.wait_until_idle(WITHIN).await;

@@ -3,8 +3,7 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
@@ -58,12 +57,20 @@ impl Browser {
     }
 }
 
+/// How the webhooks of two clients are.
+#[derive(Clone, Copy)]
+enum Webhook {
+    Up,
+    Slow,
+    Down,
+}
+
 /// What the browser wishes for happens here.
 struct World {
     service: Service,
     admin: Api,
     receiver: Receiver,
-    is_up: Arc<AtomicBool>,
+    webhook: Arc<Mutex<Webhook>>,
     documents: Vec<Document>,
     sent: u64,
 }
@@ -74,24 +81,26 @@ impl World {
             .env("DISPATCHER_ADMIN_TOKEN", TOKEN)
             .env("DISPATCHER_CONFIG", &settings.display().to_string())
             .env("DISPATCHER_CANARY_INTERVAL", "1s")
-            // One request kills its actor twice, so that it is given up; once more it would be harmless.
-            .env("DISPATCHER_FAULT", "panic=frail:3 panic=frail:4 freeze=icy:2 spin8s=dizzy:2")
+            // The same request kills its actor twice (the second fault does not see it the first time), so that it is given up.
+            .env("DISPATCHER_FAULT", "panic=frail:3 panic=frail:3 freeze=icy:2 spin8s=dizzy:2")
             .start()
             .await;
-        let is_up = Arc::new(AtomicBool::new(true));
-        let mood = is_up.clone();
-        let receiver = Receiver::start(move |arrival| match arrival.client.as_str() {
-            "acme" | "<b>bold</b>" if !mood.load(Ordering::SeqCst) => {
-                Answer::Text(503, "<img src=x onerror=alert(1)>".to_owned())
+        let webhook = Arc::new(Mutex::new(Webhook::Up));
+        let mood = webhook.clone();
+        let receiver = Receiver::start(move |arrival| {
+            let concerned = matches!(arrival.client.as_str(), "acme" | "<b>bold</b>");
+            match *mood.lock().unwrap() {
+                Webhook::Down if concerned => Answer::Text(503, "<img src=x onerror=alert(1)>".to_owned()),
+                Webhook::Slow if concerned => Answer::Late(Duration::from_millis(100), 200),
+                _ => Answer::Status(200),
             }
-            _ => Answer::Text(200, String::new()),
         });
         let admin = service.api().with_token(TOKEN);
         for client in ["acme", "<b>bold</b>", "frail", "icy", "dizzy"] {
             admin.put_client(client, json!({ "webhook": receiver.hook(client) })).await;
         }
         let documents = (0..4).map(|number| Document::new(number, &["acme", "<b>bold</b>"])).collect();
-        Self { service, admin, receiver, is_up, documents, sent: 0 }
+        Self { service, admin, receiver, webhook, documents, sent: 0 }
     }
 
     async fn change(&mut self, times: usize, clients: &[&str]) {
@@ -103,17 +112,17 @@ impl World {
 
     async fn fulfil(&mut self, wish: &str) {
         match wish {
-            "up" | "down" => self.is_up.store(wish == "up", Ordering::SeqCst),
+            "up" => *self.webhook.lock().unwrap() = Webhook::Up,
+            "slow" => *self.webhook.lock().unwrap() = Webhook::Slow,
+            "down" => *self.webhook.lock().unwrap() = Webhook::Down,
             "changes" => {
                 let changes: Vec<_> = self.documents.iter_mut().map(Document::change).collect();
                 self.admin.send(&changes).await;
             }
             "many changes for acme" => self.change(400, &["acme"]).await,
-            "break actors" => {
-                for client in ["frail", "icy", "dizzy"] {
-                    self.change(3, &[client]).await;
-                }
-            }
+            "break frail" => self.change(3, &["frail"]).await,
+            "break icy" => self.change(3, &["icy"]).await,
+            "break dizzy" => self.change(3, &["dizzy"]).await,
             "the replayed one has arrived" => {
                 self.receiver.ledger().wait_for_client("frail", 3, LONG).await;
             }

@@ -59,7 +59,7 @@ fn replay_of(letter: &Value) -> String {
 
 #[actix_web::test]
 async fn a_dead_letter_is_seen_and_replayed_when_the_receiver_is_mended() {
-    let service = Service::shared().env("DISPATCHER_RETRY_BASE", "20ms").start().await;
+    let service = Service::shared().env("DISPATCHER_RETRY_BASE", "5ms").start().await;
     let api = service.api();
     let mut poisoned = Document::new(9, &["acme"]);
     let (receiver, mended) = broken(&[poisoned.id()]);
@@ -108,7 +108,7 @@ async fn a_dead_letter_is_seen_and_replayed_when_the_receiver_is_mended() {
 
 #[actix_web::test]
 async fn a_superseded_letter_goes_only_by_force_and_a_clients_letters_go_together() {
-    let mut service = Service::shared().env("DISPATCHER_RETRY_BASE", "20ms").start().await;
+    let mut service = Service::shared().env("DISPATCHER_RETRY_BASE", "5ms").start().await;
     let api = service.api().clone();
     let mut documents: Vec<Document> = (1..=3).map(|number| Document::new(number, &["acme"])).collect();
     let ids: Vec<String> = documents.iter().map(Document::id).collect();
@@ -151,7 +151,7 @@ async fn a_superseded_letter_goes_only_by_force_and_a_clients_letters_go_togethe
 
 #[actix_web::test]
 async fn the_command_line_lists_replays_and_deletes() {
-    let service = Service::shared().env("DISPATCHER_RETRY_BASE", "20ms").start().await;
+    let service = Service::shared().env("DISPATCHER_RETRY_BASE", "5ms").start().await;
     let api = service.api();
     let mut documents: Vec<Document> = (1..=2).map(|number| Document::new(number, &["acme"])).collect();
     let (receiver, mended) = broken(&documents.iter().map(Document::id).collect::<Vec<_>>());

@@ -140,7 +140,7 @@ async fn a_webhook_that_is_gone_is_switched_off_at_once() {
 #[actix_web::test]
 async fn an_expired_token_kills_no_letter() {
     // Ten attempts, each wait twice the one before: a short first wait keeps this within seconds.
-    let service = Service::shared().env("DISPATCHER_RETRY_BASE", "20ms").start().await;
+    let service = Service::shared().env("DISPATCHER_RETRY_BASE", "5ms").start().await;
     let receiver = Receiver::start(|arrival| {
         Answer::Status(if arrival.header("authorization") == "Bearer new" { 200 } else { 401 })
     });

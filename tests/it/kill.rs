@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::kit::load::{Load, missing};
+use crate::kit::load::{Load, Missing};
 use crate::kit::oracle::{Sent, assert_kept};
 use crate::kit::receiver::{Answer, Receiver};
 use crate::kit::service::{Service, send_signal};
@@ -21,7 +21,7 @@ const KILL_AT: [usize; 3] = [2_500, 9_000, 15_500];
 
 #[actix_web::test]
 async fn nothing_is_lost_and_the_order_holds_over_three_kills() {
-    let mut service = Service::alone().start().await;
+    let mut service = Service::shared().start().await;
     let target = Arc::new(AtomicU32::new(service.pid()));
     let receiver = receiver_that_kills(target.clone());
     let mut load = Load::new(CLIENTS, DOCUMENTS);
@@ -41,17 +41,16 @@ async fn nothing_is_lost_and_the_order_holds_over_three_kills() {
             Err(_) => sent.in_doubt.push(pairs),
         }
     }
+    let mut missing = Missing::new(&sent, &[receiver.ledger()]);
     loop {
         kills += revive(&mut service, &target).await;
-        let missing = missing(&sent, &receiver.ledger().arrivals());
-        if missing == 0 && kills == KILL_AT.len() {
+        let before = missing.count();
+        if before == 0 && kills == KILL_AT.len() {
             break;
         }
         eventually("progress", Duration::from_secs(60), async || {
-            let now = self::missing(&sent, &receiver.ledger().arrivals());
-            holds(now < missing || service.has_ended(), || {
-                format!("{now} pairs still missing, {kills} kills")
-            })
+            let now = missing.count();
+            holds(now < before || service.has_ended(), || format!("{now} pairs still missing, {kills} kills"))
         })
         .await;
     }

@@ -123,7 +123,7 @@ mod replicas {
         let (receiver, healthy) = (&witness.receiver, Receiver::healthy());
         register(replicas[0].api(), receiver, &healthy).await;
         let mut scene = Scene::new(&healthy);
-        let intake = Intake::Kafka(&cluster, cluster.producer());
+        let intake = Intake::Kafka(&cluster);
         let well = warm_up(&mut scene, &intake, receiver.ledger()).await;
         let down = Instant::now();
         receiver.pause();

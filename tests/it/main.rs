@@ -45,6 +45,7 @@ mod flow;
 mod hostile;
 mod kill;
 mod long_outage;
+mod openapi;
 mod operational_events;
 mod outage;
 #[cfg(feature = "cluster")]
@@ -69,3 +70,5 @@ mod stop;
 mod switched_off;
 #[cfg(feature = "cluster")]
 mod topics;
+#[cfg(feature = "cluster")]
+mod whole;

@@ -7,20 +7,15 @@ use serde_json::{Value, json};
 
 use crate::kit::api::Api;
 use crate::kit::events::Document;
+use crate::kit::long_run::outage_or;
 use crate::kit::oracle::{Sent, assert_kept, assert_one_at_a_time};
 use crate::kit::receiver::{Answer, Receiver};
 use crate::kit::service::Service;
 use crate::kit::wait::{eventually, holds};
 
 const LONG: Duration = Duration::from_secs(90);
-
-/// How long the receiver is down: 5 s, or what `DISPATCHER_TEST_OUTAGE` says.
-fn outage() -> Duration {
-    match std::env::var("DISPATCHER_TEST_OUTAGE") {
-        Ok(text) => humantime::parse_duration(&text).expect("DISPATCHER_TEST_OUTAGE is a duration"),
-        Err(_) => Duration::from_secs(5),
-    }
-}
+/// How long the receiver is down, in a usual run.
+const OUTAGE: Duration = Duration::from_secs(5);
 
 #[actix_web::test]
 async fn a_receiver_that_was_down_gets_everything_in_order() {
@@ -36,7 +31,7 @@ async fn a_receiver_that_was_down_gets_everything_in_order() {
 
     receiver.pause();
     let down_since = Instant::now();
-    while down_since.elapsed() < outage() {
+    while down_since.elapsed() < outage_or(OUTAGE) {
         source.round(api).await;
         neighbour.ledger().wait_for(source.sent.acknowledged.len() / 2, LONG).await;
     }
@@ -124,7 +119,7 @@ async fn nothing_is_sent_before_the_time_that_retry_after_asks_for() {
 #[actix_web::test]
 async fn a_payload_that_is_always_refused_dies_visibly_and_lets_the_next_one_pass() {
     // Ten attempts, each wait twice the one before: a short first wait keeps this within seconds.
-    let service = Service::shared().env("DISPATCHER_RETRY_BASE", "20ms").start().await;
+    let service = Service::shared().env("DISPATCHER_RETRY_BASE", "5ms").start().await;
     let receiver = Receiver::start(|arrival| {
         let version = arrival.change.as_ref().and_then(|change| change.version);
         Answer::Status(if version == Some(1) { 422 } else { 200 })

@@ -46,7 +46,7 @@ async fn queues_are_looked_at_and_acted_on_and_a_pause_outlives_the_process() {
     }
     let shown: Value = serde_json::from_str(&queues(&service, &["show", SCHEDULE]).unwrap()).unwrap();
     let ids: Vec<_> = shown["schedules"].as_array().unwrap().iter().map(|schedule| &schedule["id"]).collect();
-    assert_eq!(ids, ["purge-stash", "reconcile-configs"]);
+    assert_eq!(ids, ["purge-audit", "purge-stash", "reconcile-configs"]);
 
     let jobs = queues(&service, &["jobs", SCHEDULE, "--state", "delayed", "--limit", "1"]).unwrap();
     let next: Value = serde_json::from_str(jobs.trim()).unwrap();

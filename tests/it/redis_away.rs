@@ -86,7 +86,7 @@ impl Added<'_> {
 
 #[actix_web::test]
 async fn the_workers_are_back_within_two_seconds_and_lose_no_job_whatever_becomes_of_redis() {
-    let turn = Turn::alone();
+    let turn = Turn::shared();
     let cluster = Cluster::with_own_redis("redisaway");
     let service = cluster.replica_in(&turn).start().await;
     let node = Node::new(cluster.redis.port(), &cluster.queue_prefix(), "bullmq");

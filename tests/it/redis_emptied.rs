@@ -61,7 +61,7 @@ impl Keys {
 
 #[actix_web::test]
 async fn redis_is_emptied_under_load_and_its_copies_come_back() {
-    let turn = Turn::alone();
+    let turn = Turn::shared();
     let cluster = Rc::new(Cluster::with_own_redis("emptied"));
     let replicas = [cluster.replica_in(&turn).start().await, cluster.replica_in(&turn).start().await];
     let fails = Arc::new(AtomicBool::new(false));

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use crate::kit::cluster::Cluster;
 use crate::kit::load::{Load, all_arrived};
+use crate::kit::long_run::outage_or;
 use crate::kit::oracle::{Sent, assert_kept};
 use crate::kit::receiver::Receiver;
 use crate::kit::service::{Service, send_signal};
@@ -18,8 +19,8 @@ const CLIENTS: usize = 20;
 const DOCUMENTS: usize = 500;
 const BATCH: usize = 250;
 const WITHIN: Duration = Duration::from_secs(120);
-/// Longer than a session: the group gives its partitions to the others.
-const FROZEN: Duration = Duration::from_secs(30);
+/// Longer than a session: the group gives its partitions to the others. In a usual run.
+const FROZEN: Duration = Duration::from_secs(15);
 /// `session.timeout` minus a second, from the last commit on.
 const PERMISSION: Duration = Duration::from_secs(9);
 
@@ -40,7 +41,7 @@ async fn produce(cluster: &Cluster, load: &mut Load, sent: &mut Sent, events: us
 
 #[actix_web::test]
 async fn two_replicas_share_the_clients() {
-    let turn = Turn::alone();
+    let turn = Turn::shared();
     let cluster = Cluster::shared("share");
     let witness = Witness::start();
     let first = cluster.replica_in(&turn).start().await;
@@ -71,7 +72,7 @@ async fn two_replicas_share_the_clients() {
 
 #[actix_web::test]
 async fn replicas_die_freeze_and_join_and_the_oracle_holds() {
-    let turn = Turn::alone();
+    let turn = Turn::shared();
     let cluster = Cluster::shared("join");
     let witness = Witness::start();
     let mut killed = cluster.replica_in(&turn).start().await;
@@ -94,7 +95,7 @@ async fn replicas_die_freeze_and_join_and_the_oracle_holds() {
     send_signal("-STOP", frozen.pid());
     produce(&cluster, &mut load, &mut sent, EVENTS / 4).await;
     // Stopped for a time, whatever happens meanwhile: there is no event to wait for.
-    tokio::time::sleep_until((froze + FROZEN).into()).await;
+    tokio::time::sleep_until((froze + outage_or(FROZEN)).into()).await;
     let rejoined_before = frozen.log().matches("partitions assigned").count();
     send_signal("-CONT", frozen.pid());
     produce(&cluster, &mut load, &mut sent, EVENTS / 4).await;

@@ -8,7 +8,6 @@ use std::time::Duration;
 use awc::http::Method;
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Document, doc};
-use rdkafka::producer::FutureProducer;
 use serde_json::{Value, json};
 
 use crate::kit::api::Api;
@@ -29,7 +28,6 @@ struct Source {
     cluster: Rc<Cluster>,
     db: String,
     collection: mongodb::Collection<Document>,
-    producer: FutureProducer,
     /// What the collection has.
     now: RefCell<BTreeMap<ObjectId, Document>>,
 }
@@ -39,8 +37,7 @@ impl Source {
         let client = mongodb::Client::with_uri_str(cluster.mongo.url()).await.unwrap();
         let db = format!("{}-identity", cluster.redis_prefix());
         let collection = client.database(&db).collection("users");
-        let producer = cluster.producer();
-        Self { cluster, db, collection, producer, now: RefCell::default() }
+        Self { cluster, db, collection, now: RefCell::default() }
     }
 
     /// Documents of before anybody listened.
@@ -78,7 +75,7 @@ impl Source {
         let key = json!({ "id": format!(r#"{{"$oid": "{id}"}}"#) }).to_string();
         let topic = format!("mongo.{}.users", self.db);
         let record = json!({ "topic": topic, "key": key, "value": value.to_string() });
-        self.cluster.produce_by(&self.producer, &[record]).await;
+        self.cluster.produce(&[record]).await;
     }
 
     /// Changes, deletes, takes away and makes documents until it is stopped.

@@ -16,7 +16,7 @@ pub(crate) enum Kind {
 
 impl Kind {
     /// As `scripts/services run` knows it.
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Kafka => "kafka",
             Self::Mongo => "mongo",

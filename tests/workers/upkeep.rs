@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use dispatcher::domain::access::Caller;
+use dispatcher::domain::audit::NewAction;
 use dispatcher::domain::config::ClientId;
 use dispatcher::domain::delivery::FailureClass;
 use dispatcher::domain::stash::{NewRow, RowFailure, StashWrite};
@@ -12,9 +14,10 @@ use dispatcher::domain::transfer::{
     DocumentHash, EventId, NewTransfer, Sequence, SourcePosition, Transfer, TransferKind,
 };
 use dispatcher::ports::StoreError;
+use dispatcher::ports::audit::AuditPage;
 use dispatcher::ports::clock::SystemClock;
 use dispatcher::ports::stash::{Stash, StashBatch};
-use dispatcher::workers::queues::{PurgeStash, Queue, ReconcileConfigs, ScheduleJob};
+use dispatcher::workers::queues::{PurgeAudit, PurgeStash, Queue, ReconcileConfigs, ScheduleJob};
 use dispatcher::workers::upkeep::Upkeep;
 use dispatcher::workers::{Exclusive, OpenQueues, Producer};
 
@@ -58,6 +61,14 @@ async fn upkeep_removes_what_is_old_and_reads_configs_again() {
     let folder = tempfile::tempdir().unwrap();
     let embedded = open_in(folder.path()).await;
     bury(&*embedded.stash(), 1_200).await;
+    let audit = embedded.audit();
+    for number in 0..3 {
+        audit
+            .begin(NewAction::new(Caller::loopback(), "pause_client".into(), number.to_string()))
+            .await
+            .unwrap();
+    }
+    let actions = async || audit.list(AuditPage { limit: 9, ..AuditPage::default() }).await.unwrap().len();
     let queues = OpenQueues::<Queue>::new(&*embedded.queues());
     let kit = World::of(&*embedded.queues(), None).kit;
     let reloads = Arc::new(AtomicU32::new(0));
@@ -69,6 +80,8 @@ async fn upkeep_removes_what_is_old_and_reads_configs_again() {
         Arc::new(Upkeep {
             stash: embedded.stash(),
             stash_ttl,
+            audit: embedded.audit(),
+            audit_retention: stash_ttl,
             reload_configs: Arc::new(move || {
                 // The first time they cannot be read.
                 let first = counted.fetch_add(1, Ordering::Relaxed) == 0;
@@ -87,6 +100,9 @@ async fn upkeep_removes_what_is_old_and_reads_configs_again() {
     producer.add::<ScheduleJob>(PurgeStash {}).await.unwrap();
     eventually(async || (ended("purge-stash", "completed") == 1).then_some(())).await;
     assert_eq!(kit.metrics.stash_purged.get(), 0, "nothing is old");
+    producer.add::<ScheduleJob>(PurgeAudit {}).await.unwrap();
+    eventually(async || (ended("purge-audit", "completed") == 1).then_some(())).await;
+    assert_eq!(actions().await, 3);
     soon(worker.stop(Duration::from_secs(20))).await;
 
     let _worker = kit.start(&queues, upkeep(Duration::ZERO), None);
@@ -94,6 +110,11 @@ async fn upkeep_removes_what_is_old_and_reads_configs_again() {
     eventually(async || (ended("purge-stash", "completed") == 2).then_some(())).await;
     assert_eq!(kit.metrics.stash_purged.get(), 1_200);
     assert_eq!(embedded.stash().backlogs().await.unwrap(), []);
+    // Older than nothing: of an earlier millisecond.
+    tokio::time::sleep(Duration::from_millis(2)).await;
+    producer.add::<ScheduleJob>(PurgeAudit {}).await.unwrap();
+    eventually(async || (ended("purge-audit", "completed") == 2).then_some(())).await;
+    assert_eq!(actions().await, 0);
 
     producer.add::<ScheduleJob>(ReconcileConfigs {}).await.unwrap();
     eventually(async || (ended("reconcile-configs", "retried") == 1).then_some(())).await;

@@ -89,9 +89,8 @@ impl Teller {
 
 /// The clients that this replica tells of: when there are too many, those first that are not well.
 fn own_clients<'a>(here: &ReplicaName, clients: &'a [Arc<ClientView>]) -> Vec<&'a Arc<ClientView>> {
-    let is_own = |client: &&Arc<ClientView>| {
-        client.replica.as_ref() == Some(here) && ClientPart::may_be_told(client)
-    };
+    let is_own =
+        |client: &&Arc<ClientView>| client.replica.as_ref() == Some(here) && ClientPart::may_be_told(client);
     let mut own: Vec<_> = clients.iter().filter(is_own).collect();
     if own.len() > MOST_CLIENTS {
         own.sort_by_key(|client| (std::cmp::Reverse(client.severity()), client.actor.is_none()));

@@ -10,6 +10,7 @@ mod client;
 mod exchange;
 mod gather;
 mod others;
+mod overview;
 mod page;
 mod part;
 mod replicas;
@@ -29,17 +30,18 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub use self::client::ClientView;
+use self::exchange::Teller;
 pub use self::gather::{Dependency, DependencyView, Gathered, LagView, QueueView, Stores};
 pub use self::others::Others;
+pub use self::overview::{ActorsView, ClientsView, Overview, Point, StashView};
 pub use self::page::{ActorQuery, ClientQuery, ClientSort, Page, PhaseFilter};
 pub use self::part::About;
 pub use self::replicas::{ActorReport, ReplicaView, UnreadReplica};
-pub use self::snapshot::{ActorsView, ClientsView, Inputs, Memory, Overview, Point, Snapshot, StashView};
+pub use self::snapshot::{Inputs, Memory, Snapshot};
 pub use self::window::Latency;
 use super::config_cache::ConfigTable;
 use super::delivery_fleet::DELIVERY_KIND;
 use super::meters::Meters;
-use self::exchange::Teller;
 use crate::domain::replica::ReplicaName;
 use crate::ports::clock::Clock;
 use crate::ports::dashboard_parts::DashboardParts;
@@ -114,14 +116,15 @@ impl Dashboard {
     /// The actors: of this replica as of now, of others as they told last.
     pub fn actors(&self) -> Vec<ActorReport> {
         let own = self.registry.list().into_iter();
-        let mut all: Vec<_> =
-            own.map(|status| ActorReport { status, replica: self.here.clone() }).collect();
+        let mut all: Vec<_> = own.map(|status| ActorReport { status, replica: self.here.clone() }).collect();
         let snapshot = self.snapshot();
         if snapshot.overview.replicas.len() > 1 {
             let by_name = snapshot.other_actors.iter();
-            let told: HashSet<_> = by_name.clone().map(|actor| (&*actor.status.kind, &*actor.status.id)).collect();
+            let told: HashSet<_> =
+                by_name.clone().map(|actor| (&*actor.status.kind, &*actor.status.id)).collect();
             let elsewhere = snapshot.clients.iter().filter(|client| {
-                client.replica.as_ref() != Some(&self.here) && !told.contains(&(DELIVERY_KIND, client.client.as_str()))
+                client.replica.as_ref() != Some(&self.here)
+                    && !told.contains(&(DELIVERY_KIND, client.client.as_str()))
             });
             let at_ms = snapshot.overview.at_ms;
             all.extend(elsewhere.filter_map(|client| ActorReport::of_client(client, at_ms)));
@@ -246,7 +249,8 @@ impl DashboardActor {
         let texts = self.teller.write(&here, &snapshot, now);
         let writing = now.elapsed();
         self.exchanging = true;
-        let exchanged = async move { exchange::exchange(&*parts, &here, texts, &known).await }.into_actor(self);
+        let exchanged =
+            async move { exchange::exchange(&*parts, &here, texts, &known).await }.into_actor(self);
         ctx.spawn(exchanged.map(move |exchanged, actor, _| {
             let (heard, kept, reading) = match exchanged {
                 Ok((heard, kept, reading)) => (Ok(heard), kept, reading),

@@ -7,9 +7,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::client::Elsewhere;
+use super::overview::Point;
 use super::part::{Base, ClientPart, NoPart, Now, Sums};
 use super::replicas::{ActorReport, ReplicaView};
-use super::snapshot::Point;
 use crate::actors::meters::{Counts, RANGES};
 use crate::domain::config::ClientId;
 use crate::domain::replica::ReplicaName;
@@ -102,7 +102,8 @@ impl Others {
         }
         (known.at, known.number) = (at, number);
         if let Some(base) = base.filter(|base| base.number == goes_on_from) {
-            known.of_base = base.clients.into_iter().map(|part| (part.client.clone(), Arc::new(part))).collect();
+            known.of_base =
+                base.clients.into_iter().map(|part| (part.client.clone(), Arc::new(part))).collect();
             known.base = goes_on_from;
             if self.hour.as_ref().is_none_or(|hour| hour.len() < base.hour.len()) {
                 self.hour = Some(base.hour);
@@ -213,7 +214,12 @@ impl Others {
     pub(super) fn actors(&self) -> Vec<ActorReport> {
         let of = |(name, replica): (&ReplicaName, &Replica)| {
             let name = name.clone();
-            replica.sums.shown.clone().into_iter().map(move |status| ActorReport { status, replica: name.clone() })
+            replica
+                .sums
+                .shown
+                .clone()
+                .into_iter()
+                .map(move |status| ActorReport { status, replica: name.clone() })
         };
         self.replicas.iter().flat_map(of).collect()
     }

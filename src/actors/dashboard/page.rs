@@ -181,7 +181,12 @@ impl ActorQuery {
             let (a, b) = (&one.status, &other.status);
             rank(a).cmp(&rank(b)).then(b.restarts.cmp(&a.restarts)).then_with(|| {
                 let place = |actor: &ActorReport| !actor.status.id.is_empty();
-                (place(one), &a.kind, &a.id, &one.replica).cmp(&(place(other), &b.kind, &b.id, &other.replica))
+                (place(one), &a.kind, &a.id, &one.replica).cmp(&(
+                    place(other),
+                    &b.kind,
+                    &b.id,
+                    &other.replica,
+                ))
             })
         });
         Page { matched: found.len(), rows: found.into_iter().skip(self.offset).take(limit).collect() }

@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use super::client::ClientView;
 use super::gather::{DependencyView, LagView};
-use super::snapshot::{POINTS, Point};
+use super::overview::Point;
+use super::snapshot::POINTS;
 use super::window::Latency;
 use crate::actors::meters::{Counts, LastError, RANGES};
 use crate::domain::client_state::Phase;
@@ -161,13 +162,21 @@ impl Serialize for Told<'_> {
         values.serialize_element(&self.0.failed)?;
         values.serialize_element(&self.0.latency)?;
         values.serialize_element(&self.0.last_success_ms)?;
-        values.serialize_element(&self.0.last_error.as_deref().map(|error| (error.at_ms, cut(&error.reason))))?;
+        values.serialize_element(
+            &self.0.last_error.as_deref().map(|error| (error.at_ms, cut(&error.reason))),
+        )?;
         values.end()
     }
 }
 
 impl<'a> Now<Told<'a>> {
-    pub(super) fn new(number: u64, base: u64, sums: Sums, changed: Vec<Told<'a>>, gone: Vec<ClientId>) -> Self {
+    pub(super) fn new(
+        number: u64,
+        base: u64,
+        sums: Sums,
+        changed: Vec<Told<'a>>,
+        gone: Vec<ClientId>,
+    ) -> Self {
         Self { format: FORMAT, number, base, sums, changed, gone }
     }
 
@@ -202,7 +211,9 @@ impl Now<ClientPart> {
 impl Base<ClientPart> {
     pub(super) fn read(text: &str) -> Result<Self, NoPart> {
         let base = read(text, |base: &Self| base.format)?;
-        let sane = are_clients(&base.clients) && base.hour.len() <= POINTS && base.hour.is_sorted_by_key(|point| point.at_ms);
+        let sane = are_clients(&base.clients)
+            && base.hour.len() <= POINTS
+            && base.hour.is_sorted_by_key(|point| point.at_ms);
         if sane { Ok(base) } else { Err(NoPart::Unreadable) }
     }
 }
@@ -224,7 +235,8 @@ fn read<'a, T: Deserialize<'a>>(text: &'a str, format: impl Fn(&T) -> u32) -> Re
 
 fn are_clients(clients: &[ClientPart]) -> bool {
     let mut seen = HashSet::with_capacity(clients.len().min(MOST_CLIENTS));
-    clients.len() <= MOST_CLIENTS && clients.iter().all(|client| client.is_sane() && seen.insert(&client.client))
+    clients.len() <= MOST_CLIENTS
+        && clients.iter().all(|client| client.is_sane() && seen.insert(&client.client))
 }
 
 impl ClientPart {
@@ -266,7 +278,9 @@ impl Sums {
             && about.roles.len() <= MOST_ROLES
             && about.roles.iter().all(|role| is_short(role))
             && dependencies.len() <= MOST_DEPENDENCIES
-            && dependencies.iter().all(|store| is_short(&store.name) && store.error.as_deref().is_none_or(is_short))
+            && dependencies
+                .iter()
+                .all(|store| is_short(&store.name) && store.error.as_deref().is_none_or(is_short))
             && actors.kinds.len() <= MOST_KINDS
             && actors.kinds.keys().all(|kind| is_short(kind))
             && shown.len() <= MOST_ACTORS

@@ -121,7 +121,8 @@ pub struct ActorReport {
 impl ActorReport {
     /// The actor of a client that another replica serves, as far as it is told.
     pub(super) fn of_client(client: &ClientView, now_ms: i64) -> Option<Self> {
-        let seconds_since = |at_ms: i64| u64::try_from(now_ms.saturating_sub(at_ms)).unwrap_or_default() / 1000;
+        let seconds_since =
+            |at_ms: i64| u64::try_from(now_ms.saturating_sub(at_ms)).unwrap_or_default() / 1000;
         let up = seconds_since(client.served_since_ms?);
         let status = ActorStatus {
             kind: DELIVERY_KIND.into(),

@@ -4,19 +4,18 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use super::client::{ClientView, Facts, Now, Row};
-use super::gather::{DependencyView, Gathered, LagView, QueueView};
+use super::gather::Gathered;
 use super::others::Others;
+use super::overview::{ActorsView, Overview, Point};
 use super::part::{About, MOST_CLIENTS, Sums, cut};
 use super::replicas::{ActorReport, ReplicaView, UnreadReplica, sum_up};
-use super::window::{Latency, Rate, Window};
+use super::window::{Rate, Window};
 use crate::actors::config_cache::ConfigSnapshot;
 use crate::actors::delivery_fleet::DELIVERY_KIND;
 use crate::actors::meters::{ClientMeter, Counts, Meters};
-use crate::domain::client_state::Phase;
 use crate::domain::config::{ClientConfig, ClientId};
 use crate::domain::replica::ReplicaName;
 use crate::runtime::{ActorStatus, Life};
@@ -60,119 +59,6 @@ impl Snapshot {
             here.cost_us = cost_us;
         }
     }
-}
-
-/// The sums of a snapshot.
-#[derive(Debug, Clone, Default, Serialize)]
-pub struct Overview {
-    /// When, milliseconds since 1970.
-    pub at_ms: i64,
-    /// Deliveries a second.
-    pub rate: f64,
-    /// Failed attempts a second.
-    pub failure_rate: f64,
-    /// The share of attempts that succeeded within the last minute; `None`: none was made.
-    pub success_share: Option<f64>,
-    /// How long webhooks took for a 2xx, within the last one to two minutes.
-    pub answer_ms: Option<Latency>,
-    /// How old changes were at their 2xx, within that time.
-    pub age_ms: Option<Latency>,
-    /// Records not committed, of the partitions of all replicas that are seen.
-    pub lag: LagView,
-    /// Requests on the wire.
-    pub in_flight: u64,
-    /// Changes in memory that wait.
-    pub queued: u64,
-    /// Changes in the stash.
-    pub stash: StashView,
-    /// How many clients there are, and in which phase.
-    pub clients: ClientsView,
-    /// The actors.
-    pub actors: ActorsView,
-    /// The replicas that are seen, this one first.
-    pub replicas: Vec<ReplicaView>,
-    /// Those whose part cannot be read here.
-    pub unread_replicas: Vec<UnreadReplica>,
-    /// Why the others are not seen; `None`: they are, or there can be none.
-    pub others_unseen: Option<String>,
-    /// The queues.
-    pub queues: Vec<QueueView>,
-    /// The stores, as this replica sees them.
-    pub dependencies: Vec<DependencyView>,
-    /// The roles that no replica has; `None`: that is not known.
-    pub unattended_roles: Option<Vec<&'static str>>,
-    /// When the stores were asked last, milliseconds since 1970; `None`: not yet.
-    pub gathered_at_ms: Option<i64>,
-    /// How long they took to answer, milliseconds.
-    pub gathering_ms: u64,
-    /// What could not be asked, so that it is as it was.
-    pub late: Vec<&'static str>,
-    /// How long this snapshot took, microseconds.
-    pub cost_us: u64,
-    /// The last point of the hour.
-    pub point: Option<Point>,
-}
-
-/// The stash.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct StashView {
-    /// Changes that wait.
-    pub pending: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Changes that were given up.
-    pub dead: u64,
-    /// When the oldest that waits happened, milliseconds since 1970.
-    pub oldest_ts_ms: Option<i64>,
-}
-
-/// How many clients there are.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct ClientsView {
-    /// All.
-    pub total: usize,
-    /// By phase.
-    pub phases: BTreeMap<&'static str, usize>,
-    /// Those that somebody should look at.
-    pub problems: usize,
-    /// Those that drop changes.
-    pub overflows: usize,
-}
-
-/// The actors of all replicas that are seen.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct ActorsView {
-    /// All.
-    pub total: usize,
-    /// By kind.
-    pub kinds: BTreeMap<String, usize>,
-    /// Those that wait for a restart.
-    pub restarting: usize,
-    /// Those that were given up.
-    pub failed: usize,
-    /// Restarts since the start.
-    pub restarts: u64,
-    /// Some of those that restart or failed.
-    pub troubled: Vec<ActorReport>,
-}
-
-/// What happened within ten seconds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Point {
-    /// When they ended, milliseconds since 1970.
-    pub at_ms: i64,
-    /// Deliveries a second.
-    pub rate: f32,
-    /// Failed attempts a second.
-    pub failure_rate: f32,
-    /// The 95th percentile of the webhooks' answers, milliseconds.
-    pub p95_ms: Option<f32>,
-    /// The 95th percentile of the age of changes at their 2xx, milliseconds.
-    pub age_p95_ms: Option<f32>,
-    /// Changes in the stash.
-    pub stashed: u64,
-    /// Changes that are in the transfer log and not done.
-    pub lag: Option<u64>,
 }
 
 /// What a snapshot is made from.
@@ -316,7 +202,8 @@ impl Memory {
         facts.retain(|client, facts| {
             facts.stored = inputs.gathered.states.get(*client);
             facts.actor = actors.get(client.as_str()).copied();
-            let is_served = facts.actor.is_some() || facts.elsewhere.is_some_and(|told| told.part.is_served());
+            let is_served =
+                facts.actor.is_some() || facts.elsewhere.is_some_and(|told| told.part.is_served());
             facts.backlog.is_some() || is_served || facts.config.is_some_and(|config| !is_deleted(config))
         });
         facts.into_iter().collect()
@@ -344,7 +231,8 @@ impl Memory {
         let others = inputs.others;
         overview.answer_ms =
             self.answers.look(self.tick, self.totals.0, || sum(inputs.meters.answers(), others.answers()));
-        overview.age_ms = self.ages.look(self.tick, self.totals.0, || sum(inputs.meters.ages(), others.ages()));
+        overview.age_ms =
+            self.ages.look(self.tick, self.totals.0, || sum(inputs.meters.ages(), others.ages()));
         overview.others_unseen = others.unseen().map(str::to_owned);
         let unread = others.unread();
         overview.unread_replicas =
@@ -389,33 +277,11 @@ impl Memory {
     fn take_over(&mut self, hour: &mut Vec<Point>, told: Option<&[Point]>) {
         let first_ms = hour.first().map_or(i64::MAX, |point| point.at_ms);
         let room = POINTS - hour.len();
-        let (false, Some(told)) = (std::mem::replace(&mut self.is_taken_over, told.is_some()), told) else { return };
+        let (false, Some(told)) = (std::mem::replace(&mut self.is_taken_over, told.is_some()), told) else {
+            return;
+        };
         let before: Vec<_> = told.iter().filter(|point| point.at_ms < first_ms).cloned().collect();
         hour.splice(0..0, before.into_iter().rev().take(room).rev());
-    }
-}
-
-impl Overview {
-    fn add(&mut self, client: &ClientView) {
-        self.in_flight += u64::from(client.in_flight);
-        self.queued += u64::from(client.queued);
-        self.stash.pending += client.stashed;
-        self.stash.bytes += client.stashed_bytes;
-        self.stash.dead += client.dead;
-        let oldest = [self.stash.oldest_ts_ms, client.oldest_ts_ms];
-        self.stash.oldest_ts_ms = oldest.into_iter().flatten().min();
-        self.clients.total += 1;
-        if self.clients.phases.is_empty() {
-            let all = [Phase::Healthy, Phase::Degraded, Phase::Draining, Phase::Paused, Phase::Disabled];
-            self.clients.phases = all.into_iter().map(|phase| (phase.as_str(), 0)).collect();
-        }
-        *self.clients.phases.entry(client.phase.as_str()).or_default() += 1;
-        self.clients.problems += usize::from(client.is_problem());
-        self.clients.overflows += usize::from(client.overflows);
-        let is_its = |replica: &&mut ReplicaView| client.replica.as_ref() == Some(&replica.name);
-        if let Some(replica) = self.replicas.iter_mut().find(is_its) {
-            replica.add(client);
-        }
     }
 }
 
@@ -454,7 +320,8 @@ fn actors(inputs: &Inputs<'_>, own: &Sums, others: &[ActorReport]) -> ActorsView
             *known = known.saturating_add(*count);
         }
     }
-    let own = own.shown.iter().map(|status| ActorReport { status: status.clone(), replica: inputs.here.clone() });
+    let own =
+        own.shown.iter().map(|status| ActorReport { status: status.clone(), replica: inputs.here.clone() });
     let is_troubled = |actor: &ActorReport| matches!(actor.status.state, Life::Restarting | Life::Failed);
     view.troubled = own.chain(others.iter().cloned()).filter(is_troubled).take(TROUBLED).collect();
     view

@@ -46,7 +46,17 @@ impl World {
         writer.put(None, stored.collect(), 0);
         let (meters, registry) = (Meters::default(), Registry::default());
         let (gathered, others, memory) = (Gathered::default(), Others::default(), Memory::default());
-        Self { here: replica("here"), now_ms: NOW, writer, configs, meters, registry, gathered, others, memory }
+        Self {
+            here: replica("here"),
+            now_ms: NOW,
+            writer,
+            configs,
+            meters,
+            registry,
+            gathered,
+            others,
+            memory,
+        }
     }
 
     /// The actor of a client starts.

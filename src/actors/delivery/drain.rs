@@ -18,7 +18,7 @@ use super::writes::After;
 use super::{Rows, Target, WebhookDeliveryActor};
 use crate::domain::client_state::ClientEvent;
 use crate::domain::config::Ordering;
-use crate::domain::stash::{Backlog, StashRow, StashWrite};
+use crate::domain::stash::{Backlog, StashPage, StashRow, StashWrite};
 use crate::domain::transfer::{DocumentHash, Sequence};
 use crate::ports::StoreError;
 
@@ -45,12 +45,16 @@ const RECHECK: Duration = Duration::from_secs(1);
 /// The same while all that is known to wait has its time.
 const RECHECK_HELD: Duration = Duration::from_secs(15);
 
+/// How much later the next pass begins for each page on which nothing could be sent: of a client for which very much waits that has its time,
+/// a pass reads everything.
+const REST: Duration = Duration::from_millis(20);
+
 /// The pause before a pass that a commit asked for: rows come in crowds.
 const SOON: Duration = Duration::from_millis(20);
 
 /// What a look at the stash brought.
 enum Look {
-    Rows(HeldLease, Vec<StashRow>),
+    Rows(HeldLease, StashPage),
     Backlog(Backlog),
 }
 
@@ -68,9 +72,11 @@ impl WebhookDeliveryActor {
         if !may {
             return;
         }
+        let now = Instant::now();
         match &self.life.drain.pass {
-            Pass::Due(at) if *at <= Instant::now() && self.no_rows_in_hand() => {
+            Pass::Due(_) if self.life.drain.next_pass() <= Some(now) && self.no_rows_in_hand() => {
                 self.life.drain.appended = false;
+                self.life.drain.rest_until = now;
                 let all = self.life.drain.all_at_once;
                 // What was asked for holds until the webhook lives: then everything goes, and not the one row that found it out.
                 self.life.drain.all_at_once &= self.life.state.is_probing();
@@ -105,10 +111,7 @@ impl WebhookDeliveryActor {
         if !gate.is_zero() {
             return Some(now + gate);
         }
-        match self.life.drain.pass {
-            Pass::Due(at) => Some(at.max(now + SOON)),
-            Pass::Running { .. } => None,
-        }
+        self.life.drain.next_pass().map(|at| at.max(now + SOON))
     }
 
     /// In the order of the client rows come after what is on the wire: the rows of its document are left out while it has one of its own,
@@ -185,8 +188,8 @@ impl WebhookDeliveryActor {
                     HeldLease { lease: lease?, until_boot_ms: now_boot_ms + LEASE.as_millis() as i64 }
                 }
             };
-            let rows = services.stash.drainable(&client, after, (as_of_ms, claim), records, bytes).await?;
-            Ok(Look::Rows(lease, rows))
+            let page = services.stash.drainable(&client, after, (as_of_ms, claim), records, bytes).await?;
+            Ok(Look::Rows(lease, page))
         };
         self.look(look, ctx);
     }
@@ -212,11 +215,11 @@ impl WebhookDeliveryActor {
                 seen.as_ref().is_err_and(|err| !matches!(err, StoreError::Fenced(_))),
             );
             match seen {
-                Ok(Look::Rows(lease, rows)) => {
+                Ok(Look::Rows(lease, page)) => {
                     actor.hold_lease(Some(lease));
                     // Rows that were read for a pass that was given up are read again.
                     if actor.life.drain.generation == generation {
-                        actor.rows_read(rows);
+                        actor.rows_read(page);
                     }
                 }
                 Ok(Look::Backlog(_)) if actor.life.drain.generation != generation => {}
@@ -241,7 +244,8 @@ impl WebhookDeliveryActor {
         }));
     }
 
-    fn rows_read(&mut self, mut rows: Vec<StashRow>) {
+    fn rows_read(&mut self, page: StashPage) {
+        let StashPage { mut rows, end } = page;
         let probing = self.life.state.is_probing();
         let ordering = self.life.ordering;
         let coalesce =
@@ -252,10 +256,15 @@ impl WebhookDeliveryActor {
         let in_hand = !self.no_rows_in_hand();
         self.life.drain.starved = memory.is_none();
         let Pass::Running { as_of_ms, after, blocked, exhausted } = &mut self.life.drain.pass else { return };
-        *exhausted = rows.is_empty();
+        *exhausted = end.is_none();
+        if rows.is_empty() && end.is_some() {
+            self.life.drain.rest_until += REST;
+        }
+        let read = rows.len();
         if memory.is_none() {
             rows.truncate(usize::from(!in_hand));
         }
+        let whole = rows.len() == read;
         let mut coalesced = Vec::new();
         let mut newest = if coalesce { newest_of_documents(&rows) } else { HashMap::new() };
         for row in rows {
@@ -297,6 +306,9 @@ impl WebhookDeliveryActor {
             if probing {
                 return;
             }
+        }
+        if whole {
+            *after = end.or(*after);
         }
         self.coalesce(coalesced);
     }

@@ -44,9 +44,7 @@ impl AuditLog for SqliteAuditLog {
 
     fn end(&self, id: i64, status: u16) -> BoxFuture<'_, StoreResult<()>> {
         Box::pin(self.database.write(move |connection| {
-            diesel::update(log::table.find(id))
-                .set(log::status.eq(i32::from(status)))
-                .execute(connection)?;
+            diesel::update(log::table.find(id)).set(log::status.eq(i32::from(status))).execute(connection)?;
             Ok(())
         }))
     }

@@ -71,7 +71,10 @@ impl DashboardParts for Parts {
         })
     }
 
-    fn others<'a>(&'a self, replica: &'a ReplicaName) -> BoxFuture<'a, StoreResult<Vec<(ReplicaName, String)>>> {
+    fn others<'a>(
+        &'a self,
+        replica: &'a ReplicaName,
+    ) -> BoxFuture<'a, StoreResult<Vec<(ReplicaName, String)>>> {
         Box::pin(async move {
             let (keys, link) = (&self.0.keys, &self.0.link);
             // Those that are gone are taken off, so that there are not many more names than replicas.

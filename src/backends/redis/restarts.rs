@@ -136,7 +136,10 @@ impl Restarts {
 }
 
 impl ActorRestarts for Restarts {
-    fn ask<'a>(&'a self, wish: &'a RestartWish) -> BoxFuture<'a, Result<(ReplicaName, RestartAnswer), NobodyActed>> {
+    fn ask<'a>(
+        &'a self,
+        wish: &'a RestartWish,
+    ) -> BoxFuture<'a, Result<(ReplicaName, RestartAnswer), NobodyActed>> {
         Box::pin(async move {
             let RestartWish { kind, id, replica } = wish.clone();
             let number = fastrand::u64(..);
@@ -144,7 +147,8 @@ impl ActorRestarts for Restarts {
             let mut expected = self.redis.notices.restarts.expect(number);
             let mut publish = redis::cmd("PUBLISH");
             publish.arg(self.redis.keys.notices()).arg(notices::restart(&wish));
-            let heard: i64 = self.redis.link.query(&publish).await.map_err(|away| NobodyActed::Unreachable(away.0))?;
+            let heard: i64 =
+                self.redis.link.query(&publish).await.map_err(|away| NobodyActed::Unreachable(away.0))?;
             // This replica hears itself, too, and says at once that it has nothing.
             timeout(ANSWERS_WITHIN, expected.of(heard)).await.unwrap_or(Err(NobodyActed::NoAnswer))
         })
@@ -154,7 +158,8 @@ impl ActorRestarts for Restarts {
         Box::pin(async move {
             loop {
                 let Wish { number, by, kind, id, replica } = self.redis.notices.restarts.next().await;
-                let is_for_us = by != self.here && replica.as_ref().is_none_or(|replica| *replica == self.here);
+                let is_for_us =
+                    by != self.here && replica.as_ref().is_none_or(|replica| *replica == self.here);
                 if is_for_us {
                     return HeardWish { wish: RestartWish { kind, id, replica }, number };
                 }

@@ -91,24 +91,37 @@ static TAGS: LazyLock<Vec<String>> = LazyLock::new(|| {
     served().map(tag).collect()
 });
 
-/// The page itself.
+/// The page
+#[utoipa::path(get, path = "/dashboard", responses(
+    (status = 200, body = String, content_type = "text/html; charset=utf-8"),
+    (status = 304, description = "It is as you have it"),
+))]
 pub(in crate::web) async fn index(request: HttpRequest) -> HttpResponse {
     answer(&request, "index.html")
 }
 
-/// A file of the page.
+/// A file of the page
+#[utoipa::path(get, path = "/dashboard/{file}", params(("file" = String, Path, description = "Its name")), responses(
+    (status = 200, content((String = "text/html; charset=utf-8"), (String = "text/css; charset=utf-8"),
+        (String = "text/javascript; charset=utf-8"), (String = "image/svg+xml"))),
+    (status = 304, description = "It is as you have it"),
+    (status = 404, description = "There is no such file"),
+))]
 pub(in crate::web) async fn file(request: HttpRequest) -> HttpResponse {
     let name = request.path().rsplit('/').next().unwrap_or_default();
     answer(&request, name)
 }
 
-/// The queues of the page, where boards of BullMQ stand elsewhere.
+/// The queues of the page, where boards of BullMQ stand elsewhere
+#[utoipa::path(get, path = "/bullmq", responses((status = 302, description = "To the page")))]
 pub(in crate::web) async fn bullmq() -> HttpResponse {
     HttpResponse::Found().insert_header((header::LOCATION, "/dashboard#/queues")).finish()
 }
 
 fn answer(request: &HttpRequest, name: &str) -> HttpResponse {
-    let Some((asset, tag)) = served().zip(TAGS.iter().map(String::as_str)).find(|(asset, _)| asset.name == name) else {
+    let Some((asset, tag)) =
+        served().zip(TAGS.iter().map(String::as_str)).find(|(asset, _)| asset.name == name)
+    else {
         return problem::not_found("there is nothing at this path");
     };
     let known = request.headers().get(header::IF_NONE_MATCH).is_some_and(|known| known == tag);

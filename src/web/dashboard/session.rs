@@ -11,11 +11,12 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use utoipa::ToSchema;
 
-use crate::domain::access::{AccessToken, AccessTokens, Caller};
+use crate::domain::access::{AccessRole, AccessToken, AccessTokens, Caller};
 use crate::ports::session_keys::SessionKey;
 use crate::web::problem::Problem;
-use crate::web::{Shared, access, audit, body};
+use crate::web::{Shared, access, audit, body, schema};
 
 /// The name of the cookie.
 pub(in crate::web) const COOKIE: &str = "dispatcher_session";
@@ -80,24 +81,42 @@ pub(in crate::web) fn of(header: Option<&str>) -> Option<&str> {
     pairs.find(|(name, _)| *name == COOKIE).map(|(_, value)| value)
 }
 
-#[derive(Deserialize)]
+/// A log-in.
+#[derive(Deserialize, ToSchema)]
 struct LogIn {
     token: String,
 }
 
+/// Who asks.
+#[derive(Serialize, ToSchema)]
+struct Who {
+    /// The name of the token; `loopback` where none is needed.
+    name: String,
+    /// What it allows: viewers act on nothing.
+    #[schema(value_type = schema::Role)]
+    role: AccessRole,
+}
+
+impl From<Caller> for Who {
+    fn from(Caller { name, role }: Caller) -> Self {
+        Self { name: name.to_string(), role }
+    }
+}
+
 /// Who is logged in.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct SessionView {
     /// Whether anybody needs a token.
     needs_token: bool,
     /// Whether the sender may see the API.
     signed_in: bool,
-    /// As whom.
+    /// As whom; left out when nobody is.
     #[serde(flatten)]
-    caller: Option<Caller>,
+    who: Option<Who>,
 }
 
-/// Whether one has to log in, and has.
+/// Whether one has to log in, and has
+#[utoipa::path(get, path = "/dashboard/session", responses((status = 200, body = SessionView)))]
 pub(in crate::web) async fn get(request: HttpRequest, shared: web::Data<Shared>) -> HttpResponse {
     let service = &shared.service;
     let cookie = request.headers().get("cookie").and_then(|value| value.to_str().ok());
@@ -108,15 +127,26 @@ pub(in crate::web) async fn get(request: HttpRequest, shared: web::Data<Shared>)
         Some(session) => sessions.read(session, service.clock.now_ms()).map(|token| token.caller.clone()),
         None => None,
     };
-    HttpResponse::Ok().json(SessionView { needs_token, signed_in: caller.is_some(), caller })
+    HttpResponse::Ok().json(SessionView {
+        needs_token,
+        signed_in: caller.is_some(),
+        who: caller.map(Who::from),
+    })
 }
 
-/// Who asks, and what he may do.
+/// Who asks, and what that allows
+#[utoipa::path(get, path = "/v1/session", responses((status = 200, body = Who)))]
 pub(in crate::web) async fn who(request: HttpRequest) -> Result<HttpResponse, Problem> {
-    Ok(HttpResponse::Ok().json(access::caller_of(&request)?))
+    Ok(HttpResponse::Ok().json(Who::from(access::caller_of(&request)?)))
 }
 
-/// Logs in.
+/// Logs a browser in, by a cookie
+#[utoipa::path(put, path = "/dashboard/session",
+    params(("x-dispatcher-action" = String, Header, description = "Anything: only our own page can add it")),
+    request_body = LogIn, responses(
+    (status = 204, description = "The cookie is set"),
+    (status = 401, description = "There is no such token"),
+))]
 pub(in crate::web) async fn put(
     request: HttpRequest,
     payload: web::Payload,
@@ -145,7 +175,10 @@ pub(in crate::web) async fn put(
     Ok(HttpResponse::NoContent().insert_header(cookie(&request, &session, LIFE)).finish())
 }
 
-/// Logs out.
+/// Logs a browser out
+#[utoipa::path(delete, path = "/dashboard/session",
+    params(("x-dispatcher-action" = String, Header, description = "Anything: only our own page can add it")),
+    responses((status = 204, description = "The cookie is gone")))]
 pub(in crate::web) async fn delete(request: HttpRequest) -> Result<HttpResponse, Problem> {
     acts(&request)?;
     Ok(HttpResponse::NoContent().insert_header(cookie(&request, "", Duration::ZERO)).finish())
@@ -209,9 +242,17 @@ mod tests {
         let (claim, seal) = session.rsplit_once('.').unwrap();
         let as_admin = session.replacen("wall.1", "admin", 1);
         let longer = claim.replacen("wall.1.", "wall.1.9", 1);
-        for forged in
-            ["", ".", "...", "a.b", "admin.9.9.", &as_admin, &format!("{longer}.{seal}"), claim, &session[1..]]
-        {
+        for forged in [
+            "",
+            ".",
+            "...",
+            "a.b",
+            "admin.9.9.",
+            &as_admin,
+            &format!("{longer}.{seal}"),
+            claim,
+            &session[1..],
+        ] {
             assert_eq!(sessions.read(forged, 1_000_000), None, "{forged}");
         }
     }

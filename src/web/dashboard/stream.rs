@@ -115,7 +115,10 @@ fn clients(snapshot: &Snapshot) -> Bytes {
     event("clients", &json!({ "changed": changed, "gone": gone, "more": more }))
 }
 
-/// Watches.
+/// The dashboard as it changes, as server-sent events: `snapshot`, `clients`, `stopping`
+#[utoipa::path(get, path = "/v1/stream", responses(
+    (status = 200, body = String, content_type = "text/event-stream", description = "It goes on until one side ends it"),
+))]
 pub(in crate::web) async fn watch(shared: web::Data<Shared>) -> Result<HttpResponse, Problem> {
     let Some(place) = shared.streams.place() else {
         return Err(Problem::unavailable(format!("{MOST_STREAMS} streams are open: no more are served")));

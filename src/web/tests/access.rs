@@ -2,7 +2,10 @@
 
 use actix_web::http::Method;
 
+use serde_json::json;
+
 use super::{RECORD, World};
+use crate::domain::access::{AccessRole, AccessToken, TokenHash};
 
 #[actix_web::test]
 async fn the_api_needs_its_token_and_what_is_open_does_not() {
@@ -60,4 +63,69 @@ async fn unknown_paths_and_methods_are_problems() {
     assert_eq!(world.get("/v1/nothing").await.problem().0, 404);
     assert_eq!(world.post("/status", "").await.problem(), (405, "allowed here: GET".into()));
     assert_eq!(world.get("/v1/events").await.problem(), (405, "allowed here: POST".into()));
+}
+
+fn named(name: &str, role: AccessRole) -> AccessToken {
+    AccessToken::named(name, role, TokenHash::of(&format!("{name}-token"))).unwrap()
+}
+
+#[actix_web::test]
+async fn a_caller_is_told_who_he_is() {
+    let world =
+        World::with_tokens(vec![named("wall", AccessRole::Viewer), named("ann", AccessRole::Operator)]);
+    for (token, name, role) in [("wall-token", "wall", "viewer"), ("ann-token", "ann", "operator")] {
+        let bearer = format!("Bearer {token}");
+        let who = world.send(Method::GET, "/v1/session", &[("authorization", &bearer)], "").await.json();
+        assert_eq!(who, json!({ "name": name, "role": role }));
+    }
+    assert_eq!(world.get("/v1/session").await.problem().0, 401);
+    let open = World::start().get("/v1/session").await.json();
+    assert_eq!(open, json!({ "name": "loopback", "role": "operator" }));
+}
+
+#[actix_web::test]
+async fn a_viewer_acts_on_nothing_and_sees_no_payloads() {
+    let world = World::with_tokens(vec![named("wall", AccessRole::Viewer)]);
+    let viewer = [("authorization", "Bearer wall-token")];
+    let mut acted = 0;
+    for route in crate::web::routes::all().filter(|route| route.scope == "/v1" && route.method != "get") {
+        let path = format!("/v1{}", route.path.replace(['{', '}'], ""));
+        let method: Method = route.method.to_ascii_uppercase().parse().unwrap();
+        let refused = world.send(method, &path, &viewer, "").await;
+        assert_eq!((refused.problem().0, &refused.json()["needs"]), (403, &json!("operator")), "{path}");
+        acted += 1;
+    }
+    assert!(acted > 20, "{acted}");
+    assert!(world.tried.lock().unwrap().is_empty() && world.taken().is_empty());
+    for path in ["/v1/dead-letters/a/evt_1?body=true", "/v1/clients/a/stash/evt_1?body=true"] {
+        let refused = world.send(Method::GET, path, &viewer, "").await;
+        assert_eq!((refused.problem().0, &refused.json()["needs"]), (403, &json!("operator")), "{path}");
+    }
+    for path in
+        ["/v1/clients", "/v1/dead-letters", "/v1/audit", "/v1/queues", "/v1/dashboard", "/v1/schedules"]
+    {
+        assert_eq!(world.send(Method::GET, path, &viewer, "").await.status, 200, "{path}");
+    }
+}
+
+#[actix_web::test]
+async fn the_session_of_a_viewer_acts_on_nothing_either() {
+    let world = World::with_tokens(vec![named("wall", AccessRole::Viewer)]);
+    let request = awc::Client::default().put(format!("http://{}/dashboard/session", world.address));
+    let request = request.insert_header(("x-dispatcher-action", "1"));
+    let answer = request.send_body(json!({ "token": "wall-token" }).to_string()).await.unwrap();
+    assert_eq!(answer.status(), 204);
+    let cookie = answer.headers().get("set-cookie").unwrap().to_str().unwrap();
+    let cookie = cookie.split(';').next().unwrap().to_owned();
+    let own = [("cookie", cookie.as_str()), ("x-dispatcher-action", "1")];
+    let session = world.send(Method::GET, "/dashboard/session", &own, "").await.json();
+    let expected = json!({ "needs_token": true, "signed_in": true, "name": "wall", "role": "viewer" });
+    assert_eq!(session, expected);
+    let who = world.send(Method::GET, "/v1/session", &own, "").await.json();
+    assert_eq!(who, json!({ "name": "wall", "role": "viewer" }));
+    let refused = world.send(Method::POST, "/v1/clients/a/retry", &own, "").await;
+    assert_eq!((refused.problem().0, &refused.json()["needs"]), (403, &json!("operator")));
+    // Without the header of the page nobody asks who it is.
+    let bare = world.send(Method::POST, "/v1/clients/a/retry", &own[..1], "").await;
+    assert!(bare.problem().1.contains("x-dispatcher-action"), "{bare:?}");
 }

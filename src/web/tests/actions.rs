@@ -32,9 +32,22 @@ async fn a_client_is_tried_now() {
 }
 
 #[actix_web::test]
+async fn a_client_is_switched_off_and_on_and_keeps_its_value() {
+    let world = World::start();
+    let value = json!({ "webhook": "http://a.test/", "authorization": "hunter2" });
+    world.put("/v1/clients/a", &json!({ "value": value })).await;
+    for (action, status) in [("disable", "INACTIVE"), ("enable", "ACTIVE")] {
+        let answer = world.post(&format!("/v1/clients/a/{action}"), "").await;
+        assert_eq!((answer.status, &answer.json()["config"]["status"]), (200, &json!(status)));
+        let stored = world.configs.0.lock().unwrap()[&ClientId::new("a")].value.clone();
+        assert_eq!(serde_json::from_str::<Value>(&stored).unwrap(), value);
+    }
+}
+
+#[actix_web::test]
 async fn what_is_no_client_cannot_be_acted_on() {
     let world = World::start();
-    for action in ["pause", "resume", "retry"] {
+    for action in ["pause", "resume", "retry", "disable", "enable"] {
         assert_eq!(world.post(&format!("/v1/clients/none/{action}"), "{}").await.status, 404, "{action}");
         assert_eq!(world.get(&format!("/v1/clients/none/{action}")).await.status, 405, "{action}");
     }

@@ -39,6 +39,39 @@ async fn a_client_is_created_shown_without_secrets_switched_and_deleted() {
 }
 
 #[actix_web::test]
+async fn clients_are_filtered_and_sorted() {
+    let world = World::start();
+    for (client, status, pending, oldest) in [
+        ("Acme-1", "ACTIVE", 5, 30),
+        ("acme-2", "INACTIVE", 7, 20),
+        ("b", "ACTIVE", 5, 10),
+        ("c", "ACTIVE", 0, 0),
+    ] {
+        let config = json!({ "status": status, "value": { "webhook": "http://a.test/" } });
+        world.put(&format!("/v1/clients/{client}"), &config).await;
+        let oldest_ts_ms = (oldest > 0).then_some(oldest);
+        let backlog = Backlog { pending, oldest_ts_ms, ..Backlog::default() };
+        world.stash.0.lock().unwrap().insert(ClientId::new(client), backlog);
+    }
+    let state = ClientState { phase: Phase::Degraded, ..ClientState::new(1) };
+    world.states.0.lock().unwrap().insert(ClientId::new("b"), state);
+    let list = async |query: &str| {
+        let page = world.get(&format!("/v1/clients?{query}")).await.json();
+        let clients = page["clients"].as_array().unwrap().iter();
+        clients.map(|client| client["client"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(list("filter=ACME").await, ["Acme-1", "acme-2"]);
+    assert_eq!(list("status=INACTIVE").await, ["acme-2"]);
+    assert_eq!(list("phase=degraded").await, ["b"]);
+    assert_eq!(list("sort=pending").await, ["acme-2", "Acme-1", "b", "c"]);
+    assert_eq!(list("sort=oldest").await, ["b", "acme-2", "Acme-1", "c"]);
+    assert_eq!(list("sort=pending&limit=2&after=Acme-1").await, ["b", "c"]);
+    for query in ["sort=size", "status=ON", "phase=ill", "limit=0"] {
+        assert_eq!(world.get(&format!("/v1/clients?{query}")).await.problem().0, 400, "{query}");
+    }
+}
+
+#[actix_web::test]
 async fn a_mistake_in_a_config_names_its_key_and_stores_nothing() {
     let world = World::start();
     for (body, status, key) in [

@@ -10,7 +10,7 @@ use crate::domain::config::ClientId;
 use crate::domain::dead_row::{DeadRow, GivenUp};
 use crate::domain::transfer::{DocumentHash, EventId, NewTransfer, Sequence, SourcePosition, TransferKind};
 
-fn row(client: &str, number: i64) -> FakeRow {
+pub(super) fn row(client: &str, number: i64) -> FakeRow {
     let (client, event_id) = (ClientId::new(client), EventId::from_stored(&format!("evt_{number}")));
     let document = format!("identity.users:{number}");
     let source = SourcePosition { topic: "mongo.wnx-identity.users".into(), partition: 0, offset: number };
@@ -44,7 +44,7 @@ fn row(client: &str, number: i64) -> FakeRow {
     FakeRow { row, payload, waits: false, newer_waits: false }
 }
 
-fn superseded(row: FakeRow) -> FakeRow {
+pub(super) fn superseded(row: FakeRow) -> FakeRow {
     FakeRow { row: DeadRow { kind: GivenUp::Superseded, ..row.row }, ..row }
 }
 

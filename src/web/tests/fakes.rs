@@ -17,7 +17,7 @@ use crate::domain::config::{ClientConfig, ClientId, Status, read_value};
 use crate::domain::dead_row::{ByAge, DeadRow, DeadRowQuery, GivenUp, OwnRow};
 use crate::domain::decision::{Decision, DecisionKind, Subject};
 use crate::domain::operational_event::{NumberedEvent, OperationalEvent};
-use crate::domain::stash::{Backlog, Claim, RowState, StashCheck, StashRow};
+use crate::domain::stash::{Backlog, Claim, RowState, StashCheck, StashPage};
 use crate::domain::stash_view::{RowQuery, RowView};
 use crate::domain::transfer::{DocumentHash, EventId, NewTransfer, Sequence, SourcePosition};
 use crate::ports::attempts::Attempts;
@@ -242,7 +242,7 @@ impl Stash for FakeStash {
         _: (i64, Claim),
         _: usize,
         _: usize,
-    ) -> BoxFuture<'a, StoreResult<Vec<StashRow>>> {
+    ) -> BoxFuture<'a, StoreResult<StashPage>> {
         refuse()
     }
 

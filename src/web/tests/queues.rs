@@ -54,9 +54,11 @@ async fn queues_are_shown_with_counts_pause_and_schedules() {
     assert_eq!(queue["counts"], counts);
     assert_eq!((&queue["paused"], &queue["pause"]), (&json!(false), &Value::Null));
     assert_eq!(queue["oldest_waiting_ms"], 1_500);
-    let tidy = json!({ "id": "tidy", "name": "TIDY", "cadence": "0 3 * * *", "next_ms": 7 });
+    let tidy =
+        json!({ "queue": "dispatcher", "id": "tidy", "name": "TIDY", "cadence": "0 3 * * *", "next_ms": 7 });
     assert_eq!(queue["schedules"], json!([tidy]));
     assert_eq!(world.get(&format!("{QUEUE}/schedules")).await.json(), json!({ "schedules": [tidy] }));
+    assert_eq!(world.get("/v1/schedules").await.json(), json!({ "schedules": [tidy] }));
     for path in ["nothing", "dispatcher%20", "DISPATCHER"] {
         for below in ["", "/jobs", "/jobs/a", "/schedules"] {
             assert_eq!(world.get(&format!("/v1/queues/{path}{below}")).await.problem().0, 404, "{path}");
@@ -79,8 +81,16 @@ async fn jobs_are_listed_by_page_and_shown_with_their_log() {
     assert_eq!(page("").await, (vec!["waits".to_owned()], Value::Null));
     assert_eq!(page("?state=delayed&limit=1").await, (vec!["later".to_owned()], json!(1)));
     assert_eq!(page("?state=delayed&limit=1&offset=1").await, (vec!["repeat:tidy:7".to_owned()], json!(2)));
-    assert_eq!(page("?state=delayed&limit=5&offset=18446744073709551615").await, (vec![], Value::Null));
-    for query in ["?state=sleeping", "?limit=x", "?offset=-1", "?limit=1&limit=2", "?page=1"] {
+    assert_eq!(page("?state=delayed&limit=5&offset=2147483647").await, (vec![], Value::Null));
+    for query in [
+        "?state=sleeping",
+        "?limit=x",
+        "?offset=-1",
+        "?offset=2147483648",
+        "?limit=101",
+        "?limit=1&limit=2",
+        "?page=1",
+    ] {
         assert_eq!(world.get(&format!("{QUEUE}/jobs{query}")).await.problem().0, 400, "{query}");
     }
     let failed = world.get(&format!("{QUEUE}/jobs/a%2Fb%20%25")).await.json();

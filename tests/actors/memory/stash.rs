@@ -8,7 +8,7 @@ use dispatcher::domain::config::ClientId;
 use dispatcher::domain::dead_row::{DeadRow, DeadRowQuery};
 use dispatcher::domain::delivery::FailureClass;
 use dispatcher::domain::stash::{
-    Backlog, Claim, NewRow, RowFailure, RowState, StashCheck, StashRow, StashWrite,
+    Backlog, Claim, NewRow, RowFailure, RowState, StashCheck, StashPage, StashRow, StashWrite,
 };
 use dispatcher::domain::transfer::{DocumentHash, EventId, NewTransfer, Sequence, Transfer};
 use dispatcher::ports::stash::{DrainLease, Ownership, Stash, StashBatch};
@@ -16,6 +16,9 @@ use dispatcher::ports::{BoxFuture, StoreError, StoreResult};
 
 use super::Medium;
 use super::log::INCARNATION;
+
+/// How many rows a page leaves out: few, so that the drain of every scenario meets pages that bring nothing.
+const LEFT_OUT: usize = 16;
 
 /// The rules of the stash. A world without one of them shows what it is good for.
 #[derive(Debug, Clone, Copy)]
@@ -234,7 +237,7 @@ impl StashData {
         (now_ms, claim): (i64, Claim),
         limit: usize,
         bytes: usize,
-    ) -> Vec<StashRow> {
+    ) -> StashPage {
         let mut pending: Vec<_> = self.rows_of(client).filter(|row| row.state == RowState::Pending).collect();
         if !self.rules.log_order {
             pending.sort_by_key(|row| row.number);
@@ -256,29 +259,36 @@ impl StashData {
                     .is_some_and(|(_, next)| at.offset < *next)
         };
         let mut left = bytes;
-        let mut found: Vec<StashRow> = Vec::new();
+        let mut page = StashPage::default();
+        let mut left_out = 0;
         for row in pending {
             let at = row.transfer.sequence;
-            if after.is_some_and(|after| at <= after)
-                || !committed(at)
-                || held.contains(&row.transfer.document_hash)
-            {
+            if after.is_some_and(|after| at <= after) {
                 continue;
             }
-            let weight = row.transfer.weight();
-            if found.len() == limit || (weight > left && !found.is_empty()) {
+            // What is not committed yet may be a moment later: nothing behind it is looked at.
+            if page.rows.len() == limit || left_out == LEFT_OUT || !committed(at) {
                 break;
             }
-            left = left.saturating_sub(weight);
-            found.push(StashRow {
-                transfer: row.transfer.clone(),
-                attempts: row.attempts,
-                payload_failures: row.payload_failures,
-                next_attempt_at_ms: row.next_attempt_at_ms,
-                claim: row.claim,
-            });
+            if !held.contains(&row.transfer.document_hash) {
+                let weight = row.transfer.weight();
+                if weight > left && !page.rows.is_empty() {
+                    break;
+                }
+                left = left.saturating_sub(weight);
+                page.rows.push(StashRow {
+                    transfer: row.transfer.clone(),
+                    attempts: row.attempts,
+                    payload_failures: row.payload_failures,
+                    next_attempt_at_ms: row.next_attempt_at_ms,
+                    claim: row.claim,
+                });
+            } else {
+                left_out += 1;
+            }
+            page.end = Some(at);
         }
-        found
+        page
     }
 
     pub(crate) fn check(
@@ -414,7 +424,7 @@ impl Stash for MemoryStash {
         held: (i64, Claim),
         limit: usize,
         bytes: usize,
-    ) -> BoxFuture<'a, StoreResult<Vec<StashRow>>> {
+    ) -> BoxFuture<'a, StoreResult<StashPage>> {
         let client = client.clone();
         Box::pin(self.0.read(move |stash| stash.drainable(&client, after, held, limit, bytes)))
     }

@@ -255,7 +255,7 @@ impl State {
     /// The row that the drain of a replica takes next.
     pub(super) fn next_row(&self, law: &Law, replica: usize) -> Option<u8> {
         let claim = claim(self.replicas[replica].epoch);
-        let rows = self.stash(law).drainable(&CLIENT, None, (1, claim), 10, 1_000);
+        let rows = self.stash(law).drainable(&CLIENT, None, (1, claim), 10, 1_000).rows;
         rows.first().map(|row| row.transfer.sequence.offset as u8)
     }
 

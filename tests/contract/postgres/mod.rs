@@ -45,6 +45,9 @@ impl Backend for PostgresBackend {
                 locks: postgres.locks(),
                 events: postgres.operational_events(),
                 attempts: postgres.attempts(),
+                audit: postgres.audit(),
+                session_keys: postgres.session_keys(),
+                stash_rows: postgres.stash_rows(),
                 heavy_jobs: postgres.heavy_jobs(),
                 ..embedded
             }

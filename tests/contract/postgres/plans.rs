@@ -127,14 +127,16 @@ async fn no_question_grows_with_the_table() {
     let first = filled
         .ask("the first page", 1_500, async |stash| stash.drainable(&c0, None, held, 100, usize::MAX).await)
         .await
-        .unwrap();
+        .unwrap()
+        .rows;
     assert_eq!(first.len(), 100);
     let half = filled.rows / 2;
     let middle = Some(Sequence { incarnation: 1, partition: 3, offset: half });
     let page = filled
         .ask("a later page", 1_500, async |stash| stash.drainable(&c0, middle, held, 100, usize::MAX).await)
         .await
-        .unwrap();
+        .unwrap()
+        .rows;
     assert!(page.len() == 100 && page[0].transfer.sequence.offset > half);
     filled
         .ask("a page by bytes", 1_500, async |stash| stash.drainable(&c0, None, held, 100, 1).await)

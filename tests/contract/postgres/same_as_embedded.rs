@@ -60,7 +60,7 @@ async fn seen(stash: &dyn Stash) -> Vec<String> {
     let mut seen = Vec::new();
     for name in CLIENTS {
         let id = client(name);
-        let rows = stash.drainable(&id, None, (i64::MAX, Claim(0)), 1_000, usize::MAX).await.unwrap();
+        let rows = stash.drainable(&id, None, (i64::MAX, Claim(0)), 1_000, usize::MAX).await.unwrap().rows;
         seen.extend(rows.iter().map(|row| format!("{row:?}")));
         let changes: Vec<_> = (0..EVENTS).map(|offset| change(name, offset)).collect();
         let documents = changes.iter().map(|change| change.document_hash).collect();

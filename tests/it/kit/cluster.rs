@@ -1,5 +1,6 @@
 //! Cluster mode around the service: real Kafka, MongoDB, PostgreSQL and Redis, with names of their own for each test.
 
+use std::cell::OnceCell;
 use std::time::Duration;
 
 use mongodb::bson::doc;
@@ -19,6 +20,7 @@ pub(crate) struct Cluster {
     pub(crate) postgres: Handle,
     name: String,
     environment: Vec<(String, String)>,
+    producer: OnceCell<FutureProducer>,
 }
 
 /// A store: everybody's, or this test's alone.
@@ -91,9 +93,19 @@ impl Cluster {
         }
     }
 
+    /// Its store of a kind.
+    pub(crate) fn store(&self, kind: Kind) -> &Store {
+        match kind {
+            Kind::Kafka => &self.kafka,
+            Kind::Mongo => &self.mongo,
+            Kind::Postgres => &self.postgres,
+            Kind::Redis => &self.redis,
+        }
+    }
+
     fn on(test: &str, [kafka, redis, mongo, postgres]: [Handle; 4]) -> Self {
         let name = services::unique(test);
-        Self { kafka, redis, mongo, postgres, name, environment: Vec::new() }
+        Self { kafka, redis, mongo, postgres, name, environment: Vec::new(), producer: OnceCell::new() }
     }
 
     /// Sets an environment variable of all replicas that are made from now on.
@@ -208,16 +220,11 @@ impl Cluster {
 
     /// Writes records to Kafka as Connect does: same keys, same partitioner.
     pub(crate) async fn produce(&self, records: &[Value]) {
-        self.produce_by(&self.producer(), records).await;
-    }
-
-    /// The same by a producer that is there already: a new one takes a second.
-    pub(crate) async fn produce_by(&self, producer: &FutureProducer, records: &[Value]) {
+        let producer = self.producer();
         let records = self.records(records);
         let sent = records.iter().map(|record| {
             let text = |name: &str| record[name].as_str().map(str::to_owned);
             let (topic, key, value) = (text("topic").unwrap(), text("key"), text("value"));
-            let producer = producer.clone();
             async move {
                 let mut record = FutureRecord::<String, String>::to(&topic);
                 record.key = key.as_ref();
@@ -230,15 +237,17 @@ impl Cluster {
         }
     }
 
-    /// A producer that partitions as Java does.
-    pub(crate) fn producer(&self) -> FutureProducer {
-        ClientConfig::new()
-            .set("bootstrap.servers", format!("{}:{}", self.kafka.host(), self.kafka.port()))
-            .set("partitioner", "murmur2_random")
-            .set("enable.idempotence", "true")
-            .set("linger.ms", "5")
-            .set("message.max.bytes", "33554432")
-            .create()
-            .unwrap()
+    /// A producer that partitions as Java does. Made once: a new one takes a second.
+    pub(crate) fn producer(&self) -> &FutureProducer {
+        self.producer.get_or_init(|| {
+            ClientConfig::new()
+                .set("bootstrap.servers", format!("{}:{}", self.kafka.host(), self.kafka.port()))
+                .set("partitioner", "murmur2_random")
+                .set("enable.idempotence", "true")
+                .set("linger.ms", "5")
+                .set("message.max.bytes", "33554432")
+                .create()
+                .unwrap()
+        })
     }
 }

@@ -1,7 +1,7 @@
 //! What arrived at the receivers, in the order in which it did.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -16,10 +16,8 @@ pub(crate) struct Arrival {
     pub(crate) at: Instant,
     /// When its answer was written; `None` until then, and for ever when it gets none.
     pub(crate) answered: Option<Instant>,
-    /// From which port of the sender to which of the receiver.
-    pub(crate) ports: (u16, u16),
-    /// On which connection, by its number: a port is used again by others.
-    pub(crate) connection: u64,
+    /// Which process sent it, where the receiver asks for that.
+    pub(crate) sender: Option<u32>,
     /// Which client's webhook.
     pub(crate) client: String,
     /// All headers, names in lower case.
@@ -89,43 +87,72 @@ impl Change {
 
 /// The arrivals of one receiver. A clone is the same ledger.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Ledger(Arc<Mutex<Vec<Arrival>>>);
+pub(crate) struct Ledger {
+    entries: Arc<Mutex<Entries>>,
+    forgets: bool,
+}
+
+#[derive(Debug, Default)]
+struct Entries {
+    arrivals: Vec<Arrival>,
+    /// Counted as they come: many wait for a number of them among tens of thousands.
+    ids: HashSet<String>,
+}
 
 impl Ledger {
+    /// One that keeps nothing.
+    pub(crate) fn forgetful() -> Self {
+        Self { forgets: true, ..Self::default() }
+    }
+
     /// Enters an arrival; returns its number.
     pub(crate) fn enter(&self, arrival: Arrival) -> usize {
-        let mut arrivals = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        arrivals.push(arrival);
-        arrivals.len() - 1
+        if self.forgets {
+            return 0;
+        }
+        let mut entries = self.entries();
+        entries.ids.insert(arrival.webhook_id().to_owned());
+        entries.arrivals.push(arrival);
+        entries.arrivals.len() - 1
     }
 
     /// Notes that the answer was written.
     pub(crate) fn answered(&self, number: usize) {
-        let mut arrivals = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        arrivals[number].answered = Some(Instant::now());
+        if let Some(arrival) = self.entries().arrivals.get_mut(number) {
+            arrival.answered = Some(Instant::now());
+        }
     }
 
     /// All so far.
     pub(crate) fn arrivals(&self) -> Vec<Arrival> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.since(0)
+    }
+
+    /// Those so far from this number on.
+    pub(crate) fn since(&self, number: usize) -> Vec<Arrival> {
+        self.entries().arrivals[number..].to_vec()
     }
 
     /// Those of one client so far.
     pub(crate) fn of(&self, client: &str) -> Vec<Arrival> {
-        let mut arrivals = self.arrivals();
-        arrivals.retain(|arrival| arrival.client == client);
-        arrivals
+        self.entries().arrivals.iter().filter(|arrival| arrival.client == client).cloned().collect()
+    }
+
+    /// When those of this process came in, since `after`.
+    pub(crate) fn sent_by(&self, process: u32, after: Instant) -> Vec<Instant> {
+        let entries = self.entries();
+        let of = entries.arrivals.iter().filter(|arrival| arrival.sender == Some(process));
+        of.map(|arrival| arrival.at).filter(|at| *at > after).collect()
     }
 
     /// How many there are, repeats included.
     pub(crate) fn len(&self) -> usize {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.entries().arrivals.len()
     }
 
     /// How many different `webhook-id` there are.
     pub(crate) fn distinct(&self) -> usize {
-        let arrivals = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        arrivals.iter().map(Arrival::webhook_id).collect::<HashSet<_>>().len()
+        self.entries().ids.len()
     }
 
     /// Waits until `count` different changes are there, and returns all arrivals.
@@ -146,6 +173,10 @@ impl Ledger {
             if len >= count { Ok(arrivals) } else { Err(format!("{len} of {count} requests at {client:?}")) }
         })
         .await
+    }
+
+    fn entries(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

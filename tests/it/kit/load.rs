@@ -1,11 +1,12 @@
 //! Changes for many clients, and what of them is still missing at the receiver.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::Value;
 
 use super::events::Document;
-use super::ledger::{Arrival, Ledger};
+use super::ledger::Ledger;
 use super::oracle::{Pair, Sent};
 use super::wait::{eventually, holds};
 
@@ -46,29 +47,43 @@ impl Load {
     }
 }
 
-/// Waits until everything that was acknowledged is at the receiver.
-pub(crate) async fn all_arrived(sent: &Sent, ledger: &Ledger, within: Duration) {
-    eventually("all changes at the receiver", within, async || {
-        let open = missing(sent, &ledger.arrivals());
-        holds(open == 0, || format!("{open} of {} pairs are missing", sent.acknowledged.len()))
-    })
-    .await;
+/// What of the acknowledged is not at the receivers yet.
+pub(crate) struct Missing {
+    open: BTreeSet<Pair>,
+    /// Each arrival is looked at once: of these, so many were.
+    receivers: Vec<(Ledger, usize)>,
 }
 
-/// How many of the acknowledged pairs did not arrive yet.
-pub(crate) fn missing(sent: &Sent, arrivals: &[Arrival]) -> usize {
-    let mut open = sent.acknowledged.clone();
-    for arrival in arrivals {
-        if let Some(change) = arrival.change.clone()
-            && let Some(version) = change.version
-        {
-            open.remove(&Pair {
-                client: arrival.client.clone(),
-                topic: change.topic,
-                id: change.id,
-                version,
-            });
-        }
+impl Missing {
+    pub(crate) fn new(sent: &Sent, receivers: &[&Ledger]) -> Self {
+        let receivers = receivers.iter().map(|ledger| ((*ledger).clone(), 0)).collect();
+        Self { open: sent.acknowledged.clone(), receivers }
     }
-    open.len()
+
+    /// How many there are now.
+    pub(crate) fn count(&mut self) -> usize {
+        for (ledger, seen) in &mut self.receivers {
+            let arrivals = ledger.since(*seen);
+            *seen += arrivals.len();
+            for pair in arrivals.iter().filter_map(Pair::of) {
+                self.open.remove(&pair);
+            }
+        }
+        self.open.len()
+    }
+
+    /// Waits until there are none.
+    pub(crate) async fn until_none(mut self, within: Duration) {
+        let owed = self.open.len();
+        eventually("all changes at the receivers", within, async || {
+            let open = self.count();
+            holds(open == 0, || format!("{open} of {owed} pairs are missing"))
+        })
+        .await;
+    }
+}
+
+/// Waits until everything that was acknowledged is at the receiver.
+pub(crate) async fn all_arrived(sent: &Sent, ledger: &Ledger, within: Duration) {
+    Missing::new(sent, &[ledger]).until_none(within).await;
 }

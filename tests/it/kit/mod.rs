@@ -10,9 +10,9 @@ pub(crate) mod fixtures;
 pub(crate) mod health;
 pub(crate) mod ledger;
 pub(crate) mod load;
+pub(crate) mod long_run;
 pub(crate) mod metrics;
 pub(crate) mod oracle;
-#[cfg(feature = "cluster")]
 pub(crate) mod owner;
 pub(crate) mod receiver;
 pub(crate) mod service;

@@ -17,6 +17,15 @@ pub(crate) struct Pair {
     pub(crate) version: u64,
 }
 
+impl Pair {
+    /// What has arrived, where it can be read.
+    pub(crate) fn of(arrival: &Arrival) -> Option<Self> {
+        let change = arrival.change.clone()?;
+        let version = change.version?;
+        Some(Self { client: arrival.client.clone(), topic: change.topic, id: change.id, version })
+    }
+}
+
 /// What was sent.
 #[derive(Debug, Default)]
 pub(crate) struct Sent {
@@ -78,14 +87,8 @@ fn by_document(arrivals: &[Arrival]) -> BTreeMap<Document, Vec<&Arrival>> {
     documents
 }
 
-fn pair_of(arrival: &Arrival) -> Option<Pair> {
-    let change = arrival.change.clone()?;
-    let version = change.version?;
-    Some(Pair { client: arrival.client.clone(), topic: change.topic, id: change.id, version })
-}
-
 fn missing(sent: &Sent, arrivals: &[Arrival], rows: impl Fn(&str) -> usize) -> Vec<String> {
-    let arrived: BTreeSet<Pair> = arrivals.iter().filter_map(pair_of).collect();
+    let arrived: BTreeSet<Pair> = arrivals.iter().filter_map(Pair::of).collect();
     let mut by_client = BTreeMap::<&str, Vec<&Pair>>::new();
     for pair in sent.acknowledged.difference(&arrived) {
         by_client.entry(&pair.client).or_default().push(pair);
@@ -107,7 +110,7 @@ fn missing(sent: &Sent, arrivals: &[Arrival], rows: impl Fn(&str) -> usize) -> V
 }
 
 fn torn_requests(sent: &Sent, arrivals: &[Arrival]) -> Vec<String> {
-    let arrived: BTreeSet<Pair> = arrivals.iter().filter_map(pair_of).collect();
+    let arrived: BTreeSet<Pair> = arrivals.iter().filter_map(Pair::of).collect();
     let mut found = Vec::new();
     for (number, request) in sent.in_doubt.iter().enumerate() {
         let there = request.iter().filter(|pair| arrived.contains(pair)).count();

@@ -14,8 +14,7 @@ fn arrival(client: &str, id: &str, version: u64) -> Arrival {
     Arrival {
         at: now,
         answered: Some(now),
-        ports: (0, 0),
-        connection: 0,
+        sender: None,
         client: client.into(),
         headers: BTreeMap::from([
             ("webhook-id".into(), format!("evt_{client}_{id}_{version}")),

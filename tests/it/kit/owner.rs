@@ -1,42 +1,86 @@
 //! Which process a connection belongs to: so that a test knows which replica sent a request.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
 
-use super::ledger::Arrival;
+use tokio::sync::oneshot;
 
-/// The process among `pids` that has the near end of a connection on 127.0.0.1, known by its two ports: a local port alone may
-/// have connections to several places. `None`: none of them, any more.
-pub(crate) fn owner_of(ports: (u16, u16), pids: &[u32]) -> Option<u32> {
-    let sockets = sockets_between(ports);
-    pids.iter().copied().find(|pid| open_sockets(*pid).iter().any(|socket| sockets.contains(socket)))
+/// From which port to which, both of 127.0.0.1: a local port alone may have connections to several places.
+type Ports = (u16, u16);
+/// Of a socket.
+type Inode = u64;
+
+/// The table of all connections of a machine is long, and takes tens of milliseconds to read: it is read for all who asked meanwhile.
+const GATHER: Duration = Duration::from_millis(30);
+
+/// Finds the owners of connections among some processes, in a thread of its own. A clone is the same.
+#[derive(Clone)]
+pub(crate) struct Owners {
+    questions: mpsc::Sender<Question>,
+    processes: Arc<Mutex<Vec<u32>>>,
 }
 
-/// Remembers the owners of connections: each is asked for once.
-#[derive(Default)]
-pub(crate) struct Owners(HashMap<u64, Option<u32>>);
+struct Question {
+    ports: Ports,
+    answer: oneshot::Sender<Option<u32>>,
+}
 
 impl Owners {
-    /// As [`owner_of`], when this connection was first seen.
-    pub(crate) fn of(&mut self, arrival: &Arrival, pids: &[u32]) -> Option<u32> {
-        *self.0.entry(arrival.connection).or_insert_with(|| owner_of(arrival.ports, pids))
+    /// Its thread ends with the last clone.
+    pub(crate) fn start() -> Self {
+        let (questions, asked) = mpsc::channel::<Question>();
+        let processes: Arc<Mutex<Vec<u32>>> = Arc::default();
+        let among = processes.clone();
+        std::thread::spawn(move || {
+            while let Ok(first) = asked.recv() {
+                std::thread::sleep(GATHER);
+                let questions: Vec<_> = std::iter::once(first).chain(asked.try_iter()).collect();
+                let owners = owners_now(&among.lock().unwrap());
+                for Question { ports, answer } in questions {
+                    // A connection that has ended meanwhile asks no more.
+                    let _nobody_asks = answer.send(owners.get(&ports).copied());
+                }
+            }
+        });
+        Self { questions, processes }
+    }
+
+    /// This process may own connections.
+    pub(crate) fn expect(&self, process: u32) {
+        self.processes.lock().unwrap().push(process);
+    }
+
+    /// Which process has the near end of a connection that is there now. `None`: none of those that are expected.
+    pub(crate) fn of(&self, ports: Ports) -> oneshot::Receiver<Option<u32>> {
+        let (answer, owner) = oneshot::channel();
+        self.questions.send(Question { ports, answer }).expect("its thread runs");
+        owner
     }
 }
 
-/// The inodes of the sockets with this local port and this remote one.
-fn sockets_between((local, remote): (u16, u16)) -> HashSet<u64> {
+/// The connections of these processes.
+fn owners_now(processes: &[u32]) -> HashMap<Ports, u32> {
     let table = std::fs::read_to_string("/proc/net/tcp").unwrap_or_default();
-    let row = |line: &str| {
-        let fields: Vec<&str> = line.split_whitespace().collect();
-        let port = |field: usize| u16::from_str_radix(fields.get(field)?.rsplit(':').next()?, 16).ok();
-        let inode: u64 = fields.get(9)?.parse().ok()?;
-        (port(1)? == local && port(2)? == remote && inode != 0).then_some(inode)
+    let sockets: HashMap<Inode, Ports> = table.lines().skip(1).filter_map(row).collect();
+    let of = |process: &u32| {
+        let open = open_sockets(*process).into_iter();
+        open.filter_map(|inode| Some((*sockets.get(&inode)?, *process))).collect::<Vec<_>>()
     };
-    table.lines().skip(1).filter_map(row).collect()
+    processes.iter().flat_map(of).collect()
 }
 
-/// The inodes of the sockets that a process has open.
-fn open_sockets(pid: u32) -> HashSet<u64> {
-    let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return HashSet::new() };
+/// A line of the table of connections; `None`: nobody has that socket any more.
+fn row(line: &str) -> Option<(Inode, Ports)> {
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    let port = |field: usize| u16::from_str_radix(fields.get(field)?.rsplit(':').next()?, 16).ok();
+    let inode = fields.get(9)?.parse().ok()?;
+    (inode != 0).then_some((inode, (port(1)?, port(2)?)))
+}
+
+/// The sockets that a process has open.
+fn open_sockets(process: u32) -> HashSet<Inode> {
+    let Ok(entries) = std::fs::read_dir(format!("/proc/{process}/fd")) else { return HashSet::new() };
     let inode = |entry: std::fs::DirEntry| {
         let target = std::fs::read_link(entry.path()).ok()?;
         let target = target.to_str()?;
@@ -45,13 +89,15 @@ fn open_sockets(pid: u32) -> HashSet<u64> {
     entries.flatten().filter_map(inode).collect()
 }
 
-#[test]
-fn a_connection_belongs_to_the_process_that_opened_it() {
+#[actix_web::test]
+async fn a_connection_belongs_to_the_process_that_opened_it() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let stream = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    let ports = (stream.local_addr().unwrap().port(), stream.peer_addr().unwrap().port());
-    let (me, init) = (std::process::id(), 1);
-    assert_eq!(owner_of(ports, &[init, me]), Some(me));
-    assert_eq!(owner_of(ports, &[init]), None);
-    assert_eq!(owner_of((ports.0, ports.1 ^ 1), &[me]), None, "the same port, but not this connection");
+    let (near, far) = (stream.local_addr().unwrap().port(), stream.peer_addr().unwrap().port());
+    let owners = Owners::start();
+    owners.expect(1);
+    assert_eq!(owners.of((near, far)).await, Ok(None));
+    owners.expect(std::process::id());
+    assert_eq!(owners.of((near, far)).await, Ok(Some(std::process::id())));
+    assert_eq!(owners.of((near, far ^ 1)).await, Ok(None), "the same port, but not this connection");
 }

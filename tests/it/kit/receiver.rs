@@ -16,6 +16,7 @@ use tokio::sync::{Semaphore, mpsc as commands};
 use tokio::task::JoinSet;
 
 use super::ledger::{Arrival, Change, Ledger};
+use super::owner::Owners;
 use super::{from_path_segment, path_segment};
 
 /// What a receiver does with a request.
@@ -85,12 +86,36 @@ impl Receiver {
 
     /// A receiver that answers by a script.
     pub(crate) fn start(script: impl Fn(&Arrival) -> Answer + Send + Sync + 'static) -> Self {
-        let ledger = Ledger::default();
+        Self::with(Ledger::default(), None, script)
+    }
+
+    /// The same, with a ledger that stays empty: for more arrivals than fit into memory.
+    pub(crate) fn forgetful(script: impl Fn(&Arrival) -> Answer + Send + Sync + 'static) -> Self {
+        Self::with(Ledger::forgetful(), None, script)
+    }
+
+    /// A receiver that enters who sent each request.
+    pub(crate) fn that_knows(
+        owners: Owners,
+        script: impl Fn(&Arrival) -> Answer + Send + Sync + 'static,
+    ) -> Self {
+        Self::with(Ledger::default(), Some(owners), script)
+    }
+
+    fn with(
+        ledger: Ledger,
+        owners: Option<Owners>,
+        script: impl Fn(&Arrival) -> Answer + Send + Sync + 'static,
+    ) -> Self {
         let answer_bytes = Arc::new(AtomicU64::new(0));
         let (commands, inbox) = commands::unbounded_channel();
         let (ready, address) = mpsc::channel();
-        let state =
-            Connection { ledger: ledger.clone(), script: Arc::new(script), bytes: answer_bytes.clone() };
+        let state = Connection {
+            ledger: ledger.clone(),
+            script: Arc::new(script),
+            bytes: answer_bytes.clone(),
+            owners,
+        };
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
@@ -198,6 +223,7 @@ struct Connection {
     ledger: Ledger,
     script: Arc<Script>,
     bytes: Arc<AtomicU64>,
+    owners: Option<Owners>,
 }
 
 impl Connection {
@@ -207,10 +233,16 @@ impl Connection {
     }
 
     async fn serve(&self, stream: &mut TcpStream) -> io::Result<()> {
-        static CONNECTIONS: AtomicU64 = AtomicU64::new(0);
-        let connection = CONNECTIONS.fetch_add(1, Ordering::Relaxed);
+        let ports = (stream.peer_addr()?.port(), stream.local_addr()?.port());
+        let mut asked = self.owners.as_ref().map(|owners| owners.of(ports));
+        let mut sender = None;
         let mut buffer = Vec::new();
-        while let Some(arrival) = read_request(stream, connection, &mut buffer).await? {
+        while let Some(mut arrival) = read_request(stream, &mut buffer).await? {
+            // The first waits for the answer, and holds the connection meanwhile: else nobody has it any more.
+            if let Some(owner) = asked.take() {
+                sender = owner.await.expect("its thread answers");
+            }
+            arrival.sender = sender;
             let answer = (self.script)(&arrival);
             let number = self.ledger.enter(arrival);
             match answer {
@@ -267,11 +299,7 @@ async fn write_status(stream: &mut TcpStream, status: u16, headers: &str) -> io:
 }
 
 /// Reads the next request; `None` when the connection ends before one. What was read beyond it stays in the buffer.
-async fn read_request(
-    stream: &mut TcpStream,
-    connection: u64,
-    buffer: &mut Vec<u8>,
-) -> io::Result<Option<Arrival>> {
+async fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Result<Option<Arrival>> {
     let head_end = loop {
         if let Some(at) = buffer.windows(4).position(|window| window == b"\r\n\r\n") {
             break at + 4;
@@ -297,8 +325,7 @@ async fn read_request(
     buffer.drain(..head_end + length);
     let client = from_path_segment(path.strip_prefix("/hook/").unwrap_or(&path));
     let change = Change::read(&body);
-    let ports = (stream.peer_addr()?.port(), stream.local_addr()?.port());
-    Ok(Some(Arrival { at: Instant::now(), answered: None, ports, connection, client, headers, body, change }))
+    Ok(Some(Arrival { at: Instant::now(), answered: None, sender: None, client, headers, body, change }))
 }
 
 #[cfg(test)]

@@ -10,6 +10,9 @@ use super::cluster::Cluster;
 use super::load::Load;
 use super::oracle::Sent;
 
+/// At once, ten times a second.
+const CHANGES: usize = 5;
+
 /// Changes that go on being made, whatever happens to the stores.
 pub(crate) struct Stream {
     sent: Rc<RefCell<Sent>>,
@@ -28,7 +31,7 @@ impl Stream {
             let mut pace = tokio::time::interval(Duration::from_millis(100));
             while !stopped.is_cancelled() {
                 pace.tick().await;
-                let (records, pairs) = load.next(20);
+                let (records, pairs) = load.next(CHANGES);
                 cluster.produce(&records).await;
                 written.borrow_mut().acknowledged.extend(pairs);
             }

@@ -2,6 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+/// The first pause between two questions, and the longest: whoever waits for long asks less often, since others have work to do.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(100));
+
 /// Asks until the answer is there, and returns it. This is the only place in these tests that lets time pass.
 ///
 /// # Panics
@@ -11,14 +14,15 @@ pub(crate) async fn eventually<T>(
     within: Duration,
     mut ask: impl AsyncFnMut() -> Result<T, String>,
 ) -> T {
-    let deadline = Instant::now() + within;
+    let begin = Instant::now();
+    let deadline = begin + within;
     loop {
         match ask().await {
             Ok(answer) => return answer,
             Err(missing) if Instant::now() >= deadline => {
                 panic!("{what}: not within {within:?}: {missing}")
             }
-            Err(_) => actix_web::rt::time::sleep(Duration::from_millis(20)).await,
+            Err(_) => actix_web::rt::time::sleep((begin.elapsed() / 20).clamp(PAUSES.0, PAUSES.1)).await,
         }
     }
 }

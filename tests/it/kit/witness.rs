@@ -1,6 +1,5 @@
 //! Which replica sent each request, and when it had its partitions.
 
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::ledger::Arrival;
@@ -11,17 +10,10 @@ use super::service::Service;
 /// Log lines have milliseconds.
 pub(crate) const LOG_PRECISION: Duration = Duration::from_millis(5);
 
-/// A request, and the replica that sent it.
-struct Sender {
-    at: Instant,
-    pid: Option<u32>,
-}
-
 /// A receiver that finds out which replica sent each request.
 pub(crate) struct Witness {
     pub(crate) receiver: Receiver,
-    replicas: Arc<Mutex<Vec<u32>>>,
-    senders: Arc<Mutex<Vec<Sender>>>,
+    owners: Owners,
 }
 
 impl Witness {
@@ -32,30 +24,18 @@ impl Witness {
 
     /// It answers by a script.
     pub(crate) fn answering(script: impl Fn(&Arrival) -> Answer + Send + Sync + 'static) -> Self {
-        let replicas: Arc<Mutex<Vec<u32>>> = Arc::default();
-        let senders: Arc<Mutex<Vec<Sender>>> = Arc::default();
-        let (pids, seen, owners) = (replicas.clone(), senders.clone(), Mutex::new(Owners::default()));
-        let receiver = Receiver::start(move |arrival| {
-            let pid = owners.lock().unwrap().of(arrival, &pids.lock().unwrap());
-            seen.lock().unwrap().push(Sender { at: arrival.at, pid });
-            script(arrival)
-        });
-        Self { receiver, replicas, senders }
+        let owners = Owners::start();
+        Self { receiver: Receiver::that_knows(owners.clone(), script), owners }
     }
 
     /// Requests may come from this replica.
     pub(crate) fn expects(&self, replica: &Service) {
-        self.replicas.lock().unwrap().push(replica.pid());
+        self.owners.expect(replica.pid());
     }
 
     /// When each request of this replica came in, since `after`.
     pub(crate) fn of(&self, replica: &Service, after: Instant) -> Vec<Instant> {
-        let senders = self.senders.lock().unwrap();
-        senders
-            .iter()
-            .filter(|sender| sender.pid == Some(replica.pid()) && sender.at > after)
-            .map(|sender| sender.at)
-            .collect()
+        self.receiver.ledger().sent_by(replica.pid(), after)
     }
 }
 

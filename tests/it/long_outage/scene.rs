@@ -8,12 +8,15 @@ use serde_json::{Value, json};
 use crate::kit::api::Api;
 use crate::kit::events::Document;
 use crate::kit::ledger::{Arrival, Ledger};
-use crate::kit::load::missing;
+use crate::kit::load::Missing;
+use crate::kit::long_run::outage_or;
 use crate::kit::oracle::{Pair, Sent, assert_kept};
 use crate::kit::receiver::{Answer, Receiver};
 use crate::kit::service::{Builder, Service};
 use crate::kit::wait::{eventually, holds};
 
+/// How long the receiver is down, in a usual run.
+const DOWN: Duration = Duration::from_secs(20);
 pub(super) const WITHIN: Duration = Duration::from_secs(120);
 /// What a receiver that lives again waits at most: a canary comes every 15 s.
 const FIRST_DELIVERY: Duration = Duration::from_secs(20);
@@ -35,14 +38,13 @@ pub(super) struct Outage {
 }
 
 impl Outage {
-    /// 20 s, or the whole with what `DISPATCHER_TEST_OUTAGE` says.
+    /// The whole where it is to be longer.
     pub(super) fn new() -> Self {
-        match std::env::var("DISPATCHER_TEST_OUTAGE") {
-            Ok(text) => {
-                let down = humantime::parse_duration(&text).expect("DISPATCHER_TEST_OUTAGE is a duration");
-                Self { down, documents: 500, changes: 5_000 }
-            }
-            Err(_) => Self { down: Duration::from_secs(20), documents: 100, changes: 1_000 },
+        let down = outage_or(DOWN);
+        if down > DOWN {
+            Self { down, documents: 500, changes: 5_000 }
+        } else {
+            Self { down, documents: 100, changes: 1_000 }
         }
     }
 
@@ -56,7 +58,7 @@ impl Outage {
 pub(super) enum Intake<'a> {
     Api(&'a Api),
     #[cfg(feature = "cluster")]
-    Kafka(&'a crate::kit::cluster::Cluster, rdkafka::producer::FutureProducer),
+    Kafka(&'a crate::kit::cluster::Cluster),
 }
 
 impl Intake<'_> {
@@ -64,7 +66,7 @@ impl Intake<'_> {
         match self {
             Self::Api(api) => api.send(records).await,
             #[cfg(feature = "cluster")]
-            Self::Kafka(cluster, producer) => cluster.produce_by(producer, records).await,
+            Self::Kafka(cluster) => cluster.produce(records).await,
         }
     }
 }
@@ -130,7 +132,7 @@ impl Scene {
         let arrived = eventually("the changes at the healthy client", WITHIN, async || {
             let mut arrived = BTreeMap::new();
             for arrival in self.healthy.arrivals() {
-                if let Some(pair) = pair(&arrival) {
+                if let Some(pair) = Pair::of(&arrival) {
                     arrived.entry(pair).or_insert(arrival.at);
                 }
             }
@@ -150,12 +152,6 @@ impl Scene {
         worst.sort_unstable();
         worst[WINDOWS / 2]
     }
-}
-
-fn pair(arrival: &Arrival) -> Option<Pair> {
-    let change = arrival.change.clone()?;
-    let version = change.version?;
-    Some(Pair { client: arrival.client.clone(), topic: change.topic, id: change.id, version })
 }
 
 fn percentile_99(mut waited: Vec<Duration>) -> Duration {
@@ -234,18 +230,12 @@ pub(super) async fn drained(
     first: Instant,
     services: &[&Service],
 ) -> Duration {
-    eventually("all changes at the receivers", WITHIN * 2, async || {
-        let mut arrivals = receiver.ledger().arrivals();
-        arrivals.extend(scene.healthy.arrivals());
-        let open = missing(&scene.sent, &arrivals);
-        holds(open == 0, || format!("{open} are missing"))
-    })
-    .await;
-    let last = receiver.ledger().arrivals().last().unwrap().at;
+    Missing::new(&scene.sent, &[receiver.ledger(), &scene.healthy]).until_none(WITHIN * 2).await;
     for service in services {
         service.api().wait_until_idle(WITHIN).await;
     }
     let mut arrivals = receiver.ledger().arrivals();
+    let last = arrivals.last().unwrap().at;
     arrivals.extend(scene.healthy.arrivals());
     assert_kept(&scene.sent, &arrivals, |_| 0);
     last - first

@@ -45,7 +45,10 @@ impl DashboardParts for Board {
         })))
     }
 
-    fn others<'a>(&'a self, replica: &'a ReplicaName) -> BoxFuture<'a, StoreResult<Vec<(ReplicaName, String)>>> {
+    fn others<'a>(
+        &'a self,
+        replica: &'a ReplicaName,
+    ) -> BoxFuture<'a, StoreResult<Vec<(ReplicaName, String)>>> {
         let others = self.ask(|parts| {
             let others = parts.iter().filter(|(name, _)| *name != replica);
             others.map(|(name, part)| (name.clone(), part.now.clone())).collect()
@@ -140,7 +143,10 @@ async fn any_of_them_shows_the_whole() {
         assert!((0.9..0.96).contains(&overview.success_share.unwrap()), "20 of 21");
         let Latency { p50, p95, .. } = overview.answer_ms.unwrap();
         assert!(p50 < 11.0 && p95 > 50.0, "both are in the histogram: {p50} {p95}");
-        assert_eq!(overview.actors.kinds, BTreeMap::from([("delivery".to_owned(), 2), ("stash".to_owned(), 1)]));
+        assert_eq!(
+            overview.actors.kinds,
+            BTreeMap::from([("delivery".to_owned(), 2), ("stash".to_owned(), 1)])
+        );
         assert_eq!(overview.replicas.iter().map(|one| one.clients).collect::<Vec<_>>(), [1, 1]);
         assert_eq!(overview.clients.total, 3);
         assert_eq!(overview.others_unseen, None);
@@ -299,7 +305,10 @@ fn a_text_that_is_no_part_is_refused() {
         ("\"healthy\",1764435600000,\"\"", format!("\"healthy\",1764435600000,{long}")),
         ("\"answers\":[0,", "\"answers\":[".to_owned()),
         ("\"ages\":[0,", "\"ages\":[0,0,".to_owned()),
-        ("\"changed\":[", format!("\"changed\":[{},", &base[base.find("[[").unwrap() + 1..=base.find("]]").unwrap()])),
+        (
+            "\"changed\":[",
+            format!("\"changed\":[{},", &base[base.find("[[").unwrap() + 1..=base.find("]]").unwrap()]),
+        ),
         ("\"version\":\"\"", format!("\"version\":{long}")),
     ] {
         let hostile = now.replacen(is, &should, 1);
@@ -321,7 +330,8 @@ async fn one_that_cannot_be_read_is_said_and_no_harm() {
     one.turn(&board).await;
     one.turn(&board).await;
     let overview = &one.snapshot.overview;
-    let unread: Vec<_> = overview.unread_replicas.iter().map(|unread| (unread.name.as_str(), &*unread.why)).collect();
+    let unread: Vec<_> =
+        overview.unread_replicas.iter().map(|unread| (unread.name.as_str(), &*unread.why)).collect();
     assert_eq!(unread, [("odd", "it is of another version")]);
     assert_eq!((overview.replicas.len(), &overview.others_unseen), (1, &None));
 }
@@ -350,7 +360,10 @@ async fn ten_thousand_clients_are_told_and_heard_for_little() {
     costs.sort();
     let PartTexts { now, base } = board.text("one");
     let (now, base) = (now.len(), base.unwrap().len());
-    println!("10,000 busy clients: {now} + {base} bytes, told in {:?}, looked at and heard in {:?}", costs[0].0, costs[0].1);
+    println!(
+        "10,000 busy clients: {now} + {base} bytes, told in {:?}, looked at and heard in {:?}",
+        costs[0].0, costs[0].1
+    );
     both[1].turn(&board).await;
     assert_eq!(both[1].client(&ids[77]).delivered, 5);
     assert!(base < LONGEST_PART / 4, "{base}");

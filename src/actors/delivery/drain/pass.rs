@@ -19,6 +19,8 @@ pub(in crate::actors::delivery) struct Drain {
     pub(super) generation: u64,
     /// Rows were written since the pass began.
     pub(super) appended: bool,
+    /// No pass begins before: the one before read very much in vain.
+    pub(super) rest_until: Instant,
     /// The memory for rows was given out to others: one row at a time until there is some.
     pub(super) starved: bool,
     /// The store did not answer the last question: said once.
@@ -58,6 +60,7 @@ impl Default for Drain {
             asking: false,
             generation: 0,
             appended: false,
+            rest_until: Instant::now(),
             starved: false,
             store_is_away: false,
             all_at_once: false,
@@ -66,6 +69,14 @@ impl Default for Drain {
 }
 
 impl Drain {
+    /// When the next pass begins; `None`: one runs.
+    pub(super) fn next_pass(&self) -> Option<Instant> {
+        match self.pass {
+            Pass::Due(at) => Some(at.max(self.rest_until)),
+            Pass::Running { .. } => None,
+        }
+    }
+
     /// Gives the pass up: the next one reads from the oldest row again.
     pub(in crate::actors::delivery) fn begin_anew(&mut self) {
         self.generation += 1;
@@ -75,6 +86,7 @@ impl Drain {
     /// The webhook is another, or somebody asks: what was refused before need not wait until its time has come.
     pub(in crate::actors::delivery) fn all_at_once(&mut self) {
         self.all_at_once = true;
+        self.rest_until = Instant::now();
         if let Pass::Due(at) = &mut self.pass {
             *at = (*at).min(Instant::now());
         }

@@ -3,6 +3,7 @@
 
 mod dead_rows;
 mod ownership;
+mod page;
 mod reads;
 mod rows;
 mod view;
@@ -16,7 +17,7 @@ use super::database::{Database, savepoint};
 use super::errors::JobError;
 use crate::domain::config::ClientId;
 use crate::domain::dead_row::{DeadRow, DeadRowQuery};
-use crate::domain::stash::{Backlog, Claim, StashCheck, StashRow};
+use crate::domain::stash::{Backlog, Claim, StashCheck, StashPage};
 use crate::domain::transfer::{DocumentHash, EventId, NewTransfer, Sequence};
 use crate::ports::clock::Clock;
 use crate::ports::stash::{DrainLease, Ownership, Stash, StashBatch};
@@ -102,11 +103,13 @@ impl Stash for SqliteStash {
         held: (i64, Claim),
         limit: usize,
         bytes: usize,
-    ) -> BoxFuture<'a, StoreResult<Vec<StashRow>>> {
+    ) -> BoxFuture<'a, StoreResult<StashPage>> {
         let (client, incarnation) = (client.clone(), self.incarnation);
-        Box::pin(self.database.read(move |connection| {
-            reads::drainable(connection, &client, incarnation, after, held, limit, bytes)
-        }))
+        let bounds = page::Bounds { after, limit, bytes };
+        Box::pin(
+            self.database
+                .read(move |connection| page::drainable(connection, &client, incarnation, &bounds, held)),
+        )
     }
 
     fn backlog<'a>(&'a self, client: &'a ClientId) -> BoxFuture<'a, StoreResult<Backlog>> {
@@ -118,18 +121,30 @@ impl Stash for SqliteStash {
         Box::pin(self.database.read(reads::backlogs))
     }
 
+    /// A part at a time: a client may have millions, and others write between. When a part fails, those before it are dead, and the next
+    /// call goes on.
     fn bury<'a>(
         &'a self,
         client: &'a ClientId,
         ownership: Ownership,
         reason: &'a str,
     ) -> BoxFuture<'a, StoreResult<u64>> {
-        let (client, reason, clock) = (client.clone(), reason.to_owned(), Arc::clone(&self.clock));
-        Box::pin(
-            self.database.write(move |connection| {
-                writes::bury(connection, &client, ownership, &reason, clock.now_ms())
-            }),
-        )
+        Box::pin(async move {
+            let mut buried = 0;
+            loop {
+                let (client, reason, now_ms) = (client.clone(), reason.to_owned(), self.clock.now_ms());
+                let part = self
+                    .database
+                    .write(move |connection| {
+                        writes::bury(connection, &client, ownership, &reason, now_ms)
+                    })
+                    .await?;
+                if part == 0 {
+                    return Ok(buried);
+                }
+                buried += part;
+            }
+        })
     }
 
     fn purge(&self, older_than: Duration, limit: usize) -> BoxFuture<'_, StoreResult<u64>> {

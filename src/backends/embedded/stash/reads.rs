@@ -1,18 +1,15 @@
 //! What is asked of the stash.
 
-use diesel::connection::DefaultLoadingMode;
-use diesel::dsl::{exists, min, not, select, sql};
+use diesel::dsl::{exists, min, select};
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, Bool};
 use diesel::sqlite::SqliteConnection;
 
 use super::super::errors::JobResult;
-use super::super::schema::{partitions, stash, stash_totals};
+use super::super::schema::{stash, stash_totals};
 use super::dead_rows;
-use super::rows::DrainRow;
 use crate::domain::config::ClientId;
-use crate::domain::stash::{Backlog, Claim, RowState, StashCheck, StashRow};
-use crate::domain::transfer::{DocumentHash, EventId, Sequence};
+use crate::domain::stash::{Backlog, RowState, StashCheck};
+use crate::domain::transfer::{DocumentHash, EventId};
 
 /// What is known of these documents and events. Most clients have no rows: one look answers for them.
 pub(super) fn check(
@@ -48,71 +45,6 @@ pub(super) fn check(
         }
     }
     Ok(known)
-}
-
-/// A document is held by a row that may not be tried yet, or that somebody has in hand. The second line of the condition is that of the
-/// index `stash_held`: a document with 10,000 rows costs one look.
-const HELD: &str = "EXISTS (SELECT 1 FROM stash AS held
-    WHERE held.client = stash.client AND held.document_hash = stash.document_hash
-    AND held.state = 'pending' AND (held.next_attempt_at_ms > 0 OR held.claim IS NOT NULL)
-    AND (held.next_attempt_at_ms > ";
-
-/// A clock that was set back behind the failure says nothing of the time of the next attempt, which may lie days ahead.
-/// A step of less than this only makes the wait so much longer.
-const CLOCK_STEP_MS: i64 = 60_000;
-
-/// Pending rows below the committed offset of their partition, or of an earlier incarnation, oldest first.
-pub(super) fn drainable(
-    connection: &mut SqliteConnection,
-    client: &ClientId,
-    current_incarnation: u32,
-    after: Option<Sequence>,
-    held: (i64, Claim),
-    limit: usize,
-    bytes: usize,
-) -> JobResult<Vec<StashRow>> {
-    let (incarnation, partition, offset) = after.map_or((-1, -1, -1), |after| {
-        (i64::from(after.incarnation), i64::from(after.partition), after.offset)
-    });
-    let after_place = stash::incarnation.gt(incarnation).or(stash::incarnation.eq(incarnation).and(
-        stash::partition.gt(partition).or(stash::partition.eq(partition).and(stash::offset.gt(offset))),
-    ));
-    let committed = stash::incarnation
-        .lt(i64::from(current_incarnation))
-        .or(partitions::committed.nullable().gt(stash::offset.nullable()).assume_not_null());
-    let held = sql::<Bool>(HELD)
-        .bind::<BigInt, _>(held.0)
-        .sql(" AND coalesce(held.last_failed_at_ms, 0) <= ")
-        .bind::<BigInt, _>(held.0.saturating_add(CLOCK_STEP_MS))
-        .sql(" OR held.claim = ")
-        .bind::<BigInt, _>(held.1.0.cast_signed())
-        .sql("))");
-    let rows = stash::table
-        .left_join(partitions::table.on(
-            partitions::incarnation.eq(stash::incarnation).and(partitions::partition.eq(stash::partition)),
-        ))
-        .filter(stash::client.eq(client.as_str()))
-        .filter(stash::state.eq(RowState::Pending.as_str()))
-        .filter(stash::incarnation.ge(incarnation))
-        .filter(after_place)
-        .filter(committed)
-        .filter(not(held))
-        .order((stash::incarnation, stash::partition, stash::offset))
-        .limit(limit as i64)
-        .select(DrainRow::as_select())
-        .load_iter::<DrainRow, DefaultLoadingMode>(connection)?;
-    let mut found = Vec::new();
-    let mut left = bytes;
-    for row in rows {
-        let row = row?;
-        let weight = row.weight();
-        if weight > left && !found.is_empty() {
-            break;
-        }
-        left = left.saturating_sub(weight);
-        found.push(row.read()?);
-    }
-    Ok(found)
 }
 
 fn with_times(

@@ -89,7 +89,6 @@ pub(super) struct DrainRow {
     source_offset: i64,
     traceparent: Option<String>,
     ts_ms: i64,
-    bytes: i64,
     claim: Option<i64>,
     attempts: i64,
     payload_failures: i64,
@@ -98,11 +97,6 @@ pub(super) struct DrainRow {
 }
 
 impl DrainRow {
-    /// What it counts for in bounds.
-    pub(super) fn weight(&self) -> usize {
-        usize::try_from(self.bytes).unwrap_or(0)
-    }
-
     pub(super) fn read(self) -> JobResult<StashRow> {
         let transfer = StoredTransfer {
             incarnation: self.incarnation,

@@ -117,7 +117,10 @@ fn failed(
     Ok(())
 }
 
-/// Turns all pending rows of a client into dead ones.
+/// How many rows are buried at once.
+const BURY_ROWS: i64 = 500;
+
+/// Turns pending rows of a client into dead ones, the oldest first. Returns how many: 0 when none is left.
 pub(super) fn bury(
     connection: &mut SqliteConnection,
     client: &ClientId,
@@ -126,9 +129,15 @@ pub(super) fn bury(
     now_ms: i64,
 ) -> JobResult<u64> {
     ownership::check(connection, ownership)?;
-    let buried = diesel::update(stash::table)
+    let oldest: Vec<i64> = stash::table
         .filter(stash::client.eq(client.as_str()))
         .filter(stash::state.eq(RowState::Pending.as_str()))
+        .order((stash::incarnation, stash::partition, stash::offset))
+        .limit(BURY_ROWS)
+        .select(stash::id)
+        .load(connection)?;
+    let buried = diesel::update(stash::table)
+        .filter(stash::id.eq_any(oldest))
         .set((
             stash::state.eq(RowState::Dead.as_str()),
             stash::claim.eq(None::<i64>),

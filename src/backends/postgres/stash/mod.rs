@@ -5,6 +5,7 @@
 mod apply;
 mod dead_rows;
 mod ownership;
+mod page;
 mod reads;
 mod rows;
 mod steps;
@@ -18,7 +19,7 @@ pub(super) use self::view::PgStashRows;
 use super::database::Database;
 use crate::domain::config::ClientId;
 use crate::domain::dead_row::{DeadRow, DeadRowQuery};
-use crate::domain::stash::{Backlog, Claim, StashCheck, StashRow};
+use crate::domain::stash::{Backlog, Claim, StashCheck, StashPage};
 use crate::domain::transfer::{DocumentHash, EventId, NewTransfer, Sequence};
 use crate::ports::stash::{DrainLease, Ownership, Stash, StashBatch};
 use crate::ports::{BoxFuture, StoreResult};
@@ -96,10 +97,10 @@ impl Stash for PgStash {
         held: (i64, Claim),
         limit: usize,
         bytes: usize,
-    ) -> BoxFuture<'a, StoreResult<Vec<StashRow>>> {
+    ) -> BoxFuture<'a, StoreResult<StashPage>> {
         let client = client.clone();
         Box::pin(self.database.run(move |connection| {
-            Box::pin(async move { reads::drainable(connection, &client, after, held, limit, bytes).await })
+            Box::pin(async move { page::drainable(connection, &client, after, held, limit, bytes).await })
         }))
     }
 

@@ -9,11 +9,10 @@ use diesel_async::{AsyncPgConnection, RunQueryDsl as _};
 
 use super::super::errors::JobResult;
 use super::super::{client_id, key};
-use super::rows::DrainRow;
 use crate::domain::config::ClientId;
 use crate::domain::dead_row::OwnRow;
-use crate::domain::stash::{Backlog, Claim, StashCheck, StashRow};
-use crate::domain::transfer::{DocumentHash, EventId, Sequence};
+use crate::domain::stash::{Backlog, StashCheck};
+use crate::domain::transfer::{DocumentHash, EventId};
 use crate::ports::{StoreError, StoreResult};
 
 #[derive(diesel::QueryableByName)]
@@ -81,63 +80,6 @@ fn own_row(what: &str) -> StoreResult<OwnRow> {
     let mut words = what.split(' ').skip(1);
     let state = words.next().unwrap_or_default().parse().map_err(StoreError::Refused)?;
     Ok(OwnRow { state, newer_waits: words.next().is_some() })
-}
-
-/// A clock that was set back behind the failure says nothing of the time of the next attempt, which may lie days ahead.
-/// A step of less than this only makes the wait so much longer.
-const CLOCK_STEP_MS: i64 = 60_000;
-
-/// Of the rows that may be drained, as many as fit: `running` counts their bytes before a body is read from its place.
-///
-/// Nothing of an earlier log than the newest is read again, so its rows may all be drained. A document is held by a row that may not be
-/// tried yet, or that somebody has in hand; the condition begins with that of the index `stash_held`.
-const DRAINABLE: &str = "SELECT fitting.* FROM (
-        SELECT found.*, sum(bytes) OVER place AS running, row_number() OVER place AS number FROM (
-            SELECT stash.* FROM stash
-            LEFT JOIN partitions
-                ON partitions.incarnation = stash.incarnation AND partitions.partition = stash.partition
-            WHERE stash.client = $1 AND stash.state = 'pending'
-            AND (stash.incarnation, stash.partition, stash.\"offset\") > ($2, $3, $4)
-            AND (stash.\"offset\" < partitions.committed
-                OR stash.incarnation < (SELECT max(incarnation) FROM partitions))
-            AND NOT EXISTS (SELECT FROM stash AS held
-                WHERE held.client = $1 AND held.document_hash = stash.document_hash
-                AND held.state = 'pending' AND (held.next_attempt_at_ms > 0 OR held.claim IS NOT NULL)
-                AND (held.next_attempt_at_ms > $5 AND coalesce(held.last_failed_at_ms, 0) <= $6
-                    OR held.claim = $7))
-            ORDER BY stash.incarnation, stash.partition, stash.\"offset\" LIMIT $8
-        ) AS found
-        WINDOW place AS (ORDER BY incarnation, partition, \"offset\")
-    ) AS fitting
-    WHERE running <= $9 OR number = 1
-    ORDER BY incarnation, partition, \"offset\"";
-
-/// Pending rows below the committed offset of their partition, or of an earlier incarnation, oldest first.
-pub(super) async fn drainable(
-    connection: &mut AsyncPgConnection,
-    client: &ClientId,
-    after: Option<Sequence>,
-    held: (i64, Claim),
-    limit: usize,
-    bytes: usize,
-) -> JobResult<Vec<StashRow>> {
-    let (incarnation, partition, offset) = after.map_or((-1, -1, -1), |after| {
-        (i64::from(after.incarnation), i64::from(after.partition), after.offset)
-    });
-    let most = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
-    let rows: Vec<DrainRow> = sql_query(DRAINABLE)
-        .bind::<Binary, _>(key(client.as_str())?)
-        .bind::<BigInt, _>(incarnation)
-        .bind::<BigInt, _>(partition)
-        .bind::<BigInt, _>(offset)
-        .bind::<BigInt, _>(held.0)
-        .bind::<BigInt, _>(held.0.saturating_add(CLOCK_STEP_MS))
-        .bind::<BigInt, _>(held.1.0.cast_signed())
-        .bind::<BigInt, _>(most(limit))
-        .bind::<BigInt, _>(most(bytes))
-        .load(connection)
-        .await?;
-    rows.into_iter().map(|row| Ok(row.read()?)).collect()
 }
 
 #[derive(diesel::QueryableByName)]

@@ -201,7 +201,8 @@ impl StashRows for PgStashRows {
         limit: usize,
     ) -> BoxFuture<'a, StoreResult<u64>> {
         // The words `state <> 'pending'` are the condition of the index.
-        const PURGE: &str = "DELETE FROM stash WHERE (client, event_id) IN (SELECT client, event_id FROM stash
+        const PURGE: &str =
+            "DELETE FROM stash WHERE (client, event_id) IN (SELECT client, event_id FROM stash
             WHERE client = $1 AND state <> 'pending' AND state = $2 AND first_failed_at_ms < $3
             ORDER BY first_failed_at_ms LIMIT $4 FOR UPDATE) AND state <> 'pending'";
         let client = client.clone();

@@ -6,7 +6,7 @@ import { kind_of } from "./badge.js";
 const W = 300;
 const H = 40;
 // Points for which there is room from the start: a line that is young stands at the right, where now is.
-const FEWEST = 30;
+export const FEWEST = 30;
 
 // Lines over time; a value that is not there leaves a gap.
 export function lines(label, series, { top, format }) {

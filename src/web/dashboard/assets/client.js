@@ -47,7 +47,7 @@ export async function client({ root, live, parts: [id], every, listen }) {
     put(said, view ? sentence(view, now) : "Its first numbers come within a second.");
     put(figures, view ? numbers(view, now) : "");
     put(chart, deliveries(view, shown?.minutes ?? []));
-    put(facts, view ? state_list(view, now, actor) : h("p", { class: "empty" }, "Not known yet."));
+    put(facts, view ? state_list(view, now, actor, live.snapshot?.overview.replicas?.length) : h("p", { class: "empty" }, "Not known yet."));
     put(tried, attempt_table(attempts, now, ATTEMPTS));
     put(happened, event_list(events, now, id));
     put(config, config_of(stored, now));
@@ -102,16 +102,16 @@ function deliveries(view, minutes) {
     h("p", { class: "quiet axis" }, h("span", {}, "an hour ago"), !minutes.length && h("span", {}, "no whole minute yet"), h("span", {}, "now"))];
 }
 
-function state_list(view, now, actor) {
+function state_list(view, now, actor, live_replicas) {
   const pairs = [
     ["Since", view.since_ms ? [time(view.since_ms), h("br"), h("span", { class: "quiet" }, ago(view.since_ms, now))] : "it has not been served lately"],
     ["Webhook", view.webhook ?? "–"],
-    view.replica && ["Replica", view.replica],
+    view.replica && live_replicas > 1 && ["Replica", h("a", { href: "#/system" }, view.replica)],
     ["Last error", view.last_error ? `${reason(view.last_error.reason)}, ${ago(view.last_error.at_ms, now)}` : "none known"],
     view.dead > 0 && ["Dead", h("a", { href: `#/dead?client=${segment(view.client)}` }, count(view.dead))],
     view.dropped > 0 && ["Dropped", `${count(view.dropped)}: it needs a resync`],
     view.owner && ["Owner", [foreign(view.owner), view.blocked && " (blocked)"]],
-    ["Actor", view.actor ? [badge(view.actor), ` ${view.restarts ? `restarted ${plural(view.restarts, "time")}` : "never restarted"}`] : "none here: it rests, or another replica serves it"],
+    ["Actor", view.actor ? [badge(view.actor), ` ${view.restarts ? `restarted ${plural(view.restarts, "time")}` : "never restarted"}`] : "none: it rests"],
     actor?.last_cause && ["Last broke", cause(actor)],
   ];
   return [h("div", { class: "title" }, h("h2", {}, "State")), h("dl", {}, pairs.filter(Boolean).map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]))];

@@ -36,6 +36,6 @@ export const CLIENT_ACTIONS = {
 };
 
 // An actor begins anew.
-export const restart = (kind, id) => act({ question: { title: `Restart ${kind} ${plain(id)}?`, button: "Restart",
+export const restart = (kind, id, replica) => act({ question: { title: `Restart ${kind} ${plain(id)}?`, button: "Restart",
   text: kind === "delivery" ? "Requests on the wire end, and their changes are sent again: the webhook may get some twice. Nothing is lost." : "It begins anew with its mailbox. Nothing is lost." },
-  path: `/v1/actors/${segment(kind)}/${segment(id || "-")}/restart`, done: `${kind} ${plain(id)} begins anew` });
+  path: `/v1/actors/${segment(kind)}/${segment(id || "-")}/restart${replica && kind !== "delivery" ? `?replica=${segment(replica)}` : ""}`, done: `${kind} ${plain(id)} begins anew` });

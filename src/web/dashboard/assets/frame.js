@@ -61,7 +61,7 @@ export class Frame {
     const all = this.#live.snapshot?.overview;
     put(this.#nav, PAGES.map((page) => {
       const [number, kind] = (all && page.of?.(all)) ?? [];
-      return h("a", { href: `#/${page.name}`, "aria-current": page.name === active && "page", "aria-label": page.short && page.title },
+      return h("a", { href: `#/${page.name}`, "aria-current": page.name === active && "page" },
         svg("svg", { viewBox: "0 0 20 20", "aria-hidden": "true" }, svg("path", { d: page.icon })), h("span", { "data-short": page.short }, page.title),
         number ? h("span", { class: `number ${kind ?? ""}` }, count(number)) : null);
     }));

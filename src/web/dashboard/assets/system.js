@@ -1,10 +1,13 @@
 // The process, those beside it, and what they stand on.
 
 import { h, put } from "./dom.js";
-import { get } from "./api.js";
+import { get, segment } from "./api.js";
 import { badge } from "./badge.js";
 import { opens, table } from "./table.js";
-import { ago, bytes, count, plain, span } from "./format.js";
+import { ago, bytes, count, plain, rate, span } from "./format.js";
+
+// A replica tells of itself each second.
+const SILENT = 5000;
 
 export async function system({ root, live, listen }) {
   const first = await get("/v1/dashboard", { limit: 0 });
@@ -13,13 +16,12 @@ export async function system({ root, live, listen }) {
   const facts = h("div", { class: "grid" });
   root.append(h("h1", { class: "unseen" }, "System"), replicas, stores, facts);
   opens(stores);
+  opens(replicas);
   const show = () => {
     const snapshot = live.snapshot ?? first;
     const { service, overview: all } = snapshot;
     const now = live.now();
-    const others = snapshot.replicas ?? all.replicas;
-    replicas.hidden = !others?.length;
-    if (others?.length) put(replicas, title("Replicas"), replica_table(others, now));
+    put(replicas, title("Replicas"), replica_table(all.replicas), all.unread_replicas.map((one) => h("p", { class: "notice" }, `${one.name} cannot be read: ${one.why}`)));
     put(stores, title("Stores"), table("Stores", [
       { name: "Store", wide: "w150", of: (store) => store.name }, { name: "State", kind: "state", wide: "w120", of: (store) => badge(store.healthy ? "ok" : "down") },
       { name: "Answered in", kind: "n", wide: "w120", of: (store) => `${store.took_ms} ms` }, { name: "For", kind: "n", wide: "w120", of: (store) => span(now - store.since_ms) },
@@ -47,14 +49,24 @@ const flow = (all, now) => [["To route", count(all.lag.source)], ["To deliver", 
 const page = (service, all, now) => [["Made in", `${(all.cost_us / 1000).toFixed(1)} ms, each second, for all who watch`],
   ["Stores asked", all.gathered_at_ms ? `${ago(all.gathered_at_ms, now)}, took ${all.gathering_ms} ms` : "not yet"], ["Watching", count(service.streams)], ["Shows", service.scope]];
 
-// What a replica tells of itself is not the same in every version: what is not there is a dash.
-const replica_table = (replicas, now) => table("Replicas", [
-  { name: "Replica", of: (one) => plain(String(one.name ?? one.id ?? one.replica ?? "?")) },
-  { name: "State", kind: "state", wide: "w120", of: (one) => badge(one.stale || one.ready === false ? "down" : "ok", one.stale ? "silent" : one.ready === false ? "not ready" : "ok") },
-  { name: "Version", wide: "w90", extra: true, of: (one) => one.version },
-  { name: "Roles", kind: "cut", of: (one) => one.roles?.join(", ") },
-  { name: "Clients", kind: "n", wide: "w90", of: (one) => count(one.clients) },
-  { name: "Actors", kind: "n", wide: "w90", of: (one) => count(one.actors?.total ?? one.actors) },
-  { name: "Up", kind: "n", wide: "w100", extra: true, of: (one) => (one.uptime_seconds === undefined ? "–" : span(one.uptime_seconds * 1000)) },
-  { name: "Heard", kind: "n", wide: "w100", of: (one) => ago(one.at_ms ?? one.seen_ms, now) },
-], replicas, { key: (one) => String(one.name ?? one.id ?? one.replica) });
+const replica_table = (replicas) => table("Replicas", [
+  { name: "Replica", wide: "p20", of: (one) => [one.name, one.here && h("span", { class: "quiet" }, " (here)")], title: (one) => one.name },
+  { name: "State", kind: "state", wide: "w120", of: replica_state },
+  { name: "Roles", kind: "cut", of: (one) => one.roles.join(", ") },
+  { name: "Version", wide: "w80", extra: true, of: (one) => one.version },
+  { name: "Clients", kind: "n", wide: "w80", of: (one) => count(one.clients) },
+  { name: "Rate", kind: "n", wide: "w80", of: (one) => `${rate(one.rate)}/s` },
+  { name: "Fails", kind: "n", wide: "w80", spare: true, of: (one) => one.failure_rate > 0 && h("span", { class: "bad-text" }, `${rate(one.failure_rate)}/s`) },
+  { name: "To deliver", kind: "n", wide: "w90", of: (one) => count(one.lag.transfer) },
+  { name: "Actors", kind: "n", wide: "w80", of: (one) => h("a", { href: `#/actors?replica=${segment(one.name)}` }, count(one.actors)) },
+  { name: "Restarts", kind: "n", wide: "w80", extra: true, of: (one) => count(one.restarts) },
+  { name: "Up", kind: "n", wide: "w90", extra: true, of: (one) => span(one.uptime_s * 1000) },
+  { name: "Told", kind: "n", wide: "w90", of: (one) => (one.here || one.age_ms < 2000 ? "now" : `${span(one.age_ms)} ago`) },
+], replicas, { key: ({ name }) => name });
+
+function replica_state(one) {
+  const down = one.dependencies.filter((store) => !store.healthy);
+  if (one.age_ms > SILENT) return badge("down", "silent");
+  if (down.length) return badge("down", `without ${down.map(({ name }) => name).join(", ")}`);
+  return one.actors_failed ? badge("failed", `${one.actors_failed} given up`) : badge("ok");
+}
