@@ -1,6 +1,7 @@
 //! All rows of a client with their payloads, as JSON lines.
 
 use std::collections::VecDeque;
+use std::io;
 use std::sync::Arc;
 
 use actix_web::{HttpRequest, HttpResponse, web};
@@ -56,7 +57,9 @@ pub(super) async fn export(request: HttpRequest, shared: web::Data<Shared>) -> R
     // What cannot be begun is said by a status.
     export.look().await?;
     let lines = stream::try_unfold(export, async |mut export| {
-        Ok::<_, Problem>(export.next().await?.map(|line| (line, export)))
+        // What breaks it off was said where it happened.
+        let line = export.next().await.map_err(|err| io::Error::other(err.to_string()))?;
+        Ok::<_, io::Error>(line.map(|line| (line, export)))
     });
     Ok(HttpResponse::Ok().content_type("application/x-ndjson").streaming(Box::pin(lines)))
 }
