@@ -24,8 +24,10 @@ export async function cannot_act() {
 
 export async function is_written_down(page) {
   await go(page, "events/audit");
-  const row = page.getByRole("row", { name: /restart actor/ }).first();
-  await row.getByText("delivery / acme").waitFor(SOON);
-  await row.getByText("done").waitFor(SOON);
+  for (const [who, outcome] of [["admin", "done"], ["wall", "refused"]]) {
+    const row = page.getByRole("row", { name: new RegExp(`${who} restart actor`) }).first();
+    await row.getByText("delivery / acme").waitFor(SOON);
+    await row.getByText(outcome).waitFor(SOON);
+  }
   assert.ok(!(await page.content()).includes(token), "no token is shown");
 }

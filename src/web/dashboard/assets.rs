@@ -46,7 +46,7 @@ struct Asset {
     text: &'static str,
 }
 
-static ASSETS: [Asset; 32] = assets![
+static ASSETS: [Asset; 33] = assets![
     "index.html" HTML,
     "icon.svg" SVG,
     "actors.js" JS,
@@ -66,6 +66,7 @@ static ASSETS: [Asset; 32] = assets![
     "format.js" JS,
     "frame.js" JS,
     "job.js" JS,
+    "json.js" JS,
     "keys.js" JS,
     "live.js" JS,
     "main.js" JS,
