@@ -145,7 +145,14 @@ struct Actions {
 pub(super) async fn list(request: HttpRequest, shared: web::Data<Shared>) -> Result<HttpResponse, Problem> {
     let Page { by, action, subject, before, limit } = query(&request)?;
     let PageLimit(limit) = limit;
-    let entries = ask(shared.service.audit.list(AuditPage { before: before.map(Whole::get), by, action, subject, limit })).await?;
+    let entries = ask(shared.service.audit.list(AuditPage {
+        before: before.map(Whole::get),
+        by,
+        action,
+        subject,
+        limit,
+    }))
+    .await?;
     let next = entries.last().filter(|_| entries.len() == limit).map(|last| last.id);
     let actions = entries.into_iter().map(Action::from).collect();
     Ok(HttpResponse::Ok().json(Actions { actions, next }))

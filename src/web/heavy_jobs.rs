@@ -125,7 +125,13 @@ pub(super) async fn replay(
     let client = client_of(&request)?;
     let expected = "{\"from_ms\", \"to_ms\", \"force\": false, \"again\": false}";
     let ReplayRequest { from_ms, to_ms, force, again } = read(&request, payload, expected).await?;
-    start(&shared, client.clone(), Replay { client, from_ms: from_ms.map(Whole::get), to_ms: to_ms.map(Whole::get), force }.into(), again).await
+    start(
+        &shared,
+        client.clone(),
+        Replay { client, from_ms: from_ms.map(Whole::get), to_ms: to_ms.map(Whole::get), force }.into(),
+        again,
+    )
+    .await
 }
 
 /// 202: it is kept, and will be done. 200: the same was done, or given up, and is remembered.

@@ -111,7 +111,7 @@ impl PartialSchema for Offset {
 impl ToSchema for Offset {}
 
 /// A number that counts or is a time: 0 or more.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize)]
 pub(super) struct Whole(i64);
 
 impl Whole {

@@ -69,7 +69,16 @@ async fn every_answer_is_in_the_document() {
     command.args(["--pdeathsig", "KILL", program, "run", &format!("{url}/v1/openapi.json"), "--url", &url]);
     command.args(["--header", &format!("Authorization: Bearer {TOKEN}"), "--checks", CHECKS]);
     // A stream has no end.
-    command.args(["--exclude-path", "/v1/stream", "--phases", "coverage,fuzzing", "--max-examples", "4", "--workers", "4"]);
+    command.args([
+        "--exclude-path",
+        "/v1/stream",
+        "--phases",
+        "coverage,fuzzing",
+        "--max-examples",
+        "4",
+        "--workers",
+        "4",
+    ]);
     command.args(["--generation-deterministic", "--seed", "1"]);
     command.args([
         "--request-timeout",

@@ -134,7 +134,8 @@ pub(in crate::web) async fn get(request: HttpRequest, shared: web::Data<Shared>)
     HttpResponse::Ok().json(SessionView {
         needs_token,
         signed_in: caller.is_some(),
-        who: caller.map(Who::from),
+        name: caller.as_ref().map(|caller| caller.name.to_string()),
+        role: caller.map(|caller| caller.role),
     })
 }
 
