@@ -199,7 +199,7 @@ impl Service {
             session_key: session_key(&stores, &startup).await?,
             queues: queues.iter().cloned().collect(),
             before_scrape: gauges.before_scrape(),
-            ..api::web_state(
+            ..web_state(
                 &settings,
                 &stores,
                 &kit,
