@@ -70,7 +70,7 @@ async fn every_answer_is_in_the_document() {
     command.args(["--header", &format!("Authorization: Bearer {TOKEN}"), "--checks", CHECKS]);
     // A stream has no end.
     command.args(["--exclude-path", "/v1/stream", "--phases", "coverage,fuzzing", "--max-examples", "8"]);
-    command.args(["--generation-deterministic", "--seed", "1", "--generation-database", "none"]);
+    command.args(["--generation-deterministic", "--seed", "1"]);
     command.args([
         "--request-timeout",
         "20",
