@@ -1,7 +1,6 @@
 //! Puts the service together, and takes it down in order.
 
 mod actor_tree;
-mod api;
 mod dashboard;
 mod gauges;
 mod heavy;
@@ -9,10 +8,12 @@ mod own_runtime;
 mod records;
 mod restarts;
 mod retries;
+mod roles;
 mod session_key;
 mod signals;
 mod stores;
 mod watch;
+mod web_state;
 mod workers;
 
 use std::net::{SocketAddr, TcpListener};
@@ -28,9 +29,11 @@ use self::actor_tree::{ActorTree, Parts};
 use self::gauges::Gauges;
 use self::records::Recorders;
 use self::restarts::Restarter;
+use self::roles::tell_roles;
 use self::session_key::session_key;
 pub use self::signals::Signals;
 use self::stores::Stores;
+use self::web_state::web_state;
 use self::workers::Workers;
 use crate::actors::config_cache::Reload;
 use crate::backends::http::HttpSenders;
@@ -48,9 +51,6 @@ use crate::workers::{Exclusive, OpenQueues};
 
 /// How often old records are removed.
 const HOUSEKEEPING_EVERY: Duration = Duration::from_secs(10);
-
-/// How often a replica says which roles it has.
-const TELL_ROLES_EVERY: Duration = Duration::from_secs(5);
 
 /// How long one of the quick steps of stopping may take.
 const STOP_STEP: Duration = Duration::from_secs(5);
@@ -199,7 +199,7 @@ impl Service {
             session_key: session_key(&stores, &startup).await?,
             queues: queues.iter().cloned().collect(),
             before_scrape: gauges.before_scrape(),
-            ..api::web_state(
+            ..web_state(
                 &settings,
                 &stores,
                 &kit,
@@ -325,18 +325,6 @@ fn keep_house(housekeeping: Ask<i64, StoreResult<u64>>, clock: Arc<dyn Clock>, s
             }
         }
     });
-}
-
-/// Says again and again what this process does, so that others know what nobody does.
-fn tell_roles(roles: Vec<Role>, tell: Ask<Vec<&'static str>, ()>, stop: CancellationToken) {
-    let roles: Vec<_> = roles.into_iter().map(Role::as_str).collect();
-    log::info!("roles={}", roles.join(","));
-    actix_rt::spawn(stop.run_until_cancelled_owned(async move {
-        loop {
-            tell(roles.clone()).await;
-            tokio::time::sleep(TELL_ROLES_EVERY).await;
-        }
-    }));
 }
 
 fn upkeep(

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::actor_tree::ActorTree;
-use super::api::unattended_roles;
+use super::roles::unattended_roles;
 use super::stores::Stores;
 use crate::actors::dashboard::{
     self, DASHBOARD_KIND, Dashboard, DashboardActor, DashboardServices, Dependency,

@@ -1,4 +1,4 @@
-//! What the HTTP side needs of the service.
+//! What the HTTP side works with.
 
 use std::sync::Arc;
 
@@ -6,6 +6,7 @@ use actix::Addr;
 use serde_json::Value;
 
 use super::actor_tree::{self, ActorTree};
+use super::roles::unattended_roles;
 use super::stores::Stores;
 use crate::actors::config_cache::{Refresh, ReloadDecisions};
 use crate::actors::dashboard::Dashboard;
@@ -18,26 +19,11 @@ use crate::ports::actor_restarts::NobodyActed;
 use crate::ports::clock::Clock;
 use crate::ports::session_keys::SessionKey;
 use crate::runtime::Kit;
-use crate::settings::{Role, Roles, Settings, SettingsError};
+use crate::settings::{Role, Settings, SettingsError};
 use crate::web::{Ask, Readiness, WebState};
 use crate::workers::heavy::HeavyDesk;
 
-/// Those that neither this process has, whatever the others hear of it, nor another.
-pub(super) fn unattended_roles(
-    ours: Roles,
-    held: Ask<(), Result<Vec<&'static str>, String>>,
-) -> Ask<(), Option<Vec<&'static str>>> {
-    Arc::new(move |()| {
-        let (ours, held) = (ours.clone(), held.clone());
-        Box::pin(async move {
-            let held = held(()).await.ok()?;
-            let others = Role::ALL.into_iter().filter(|role| !ours.has(*role)).map(Role::as_str);
-            Some(others.filter(|role| !held.contains(role)).collect())
-        })
-    })
-}
-
-/// All but what is known later.
+/// All but the queues and the other things that the service adds where it starts them.
 pub(super) fn web_state(
     settings: &Settings,
     stores: &Stores,
