@@ -8,6 +8,7 @@ mod own_runtime;
 mod records;
 mod restarts;
 mod retries;
+mod roles;
 mod session_key;
 mod signals;
 mod stores;
@@ -28,6 +29,7 @@ use self::actor_tree::{ActorTree, Parts};
 use self::gauges::Gauges;
 use self::records::Recorders;
 use self::restarts::Restarter;
+use self::roles::tell_roles;
 use self::session_key::session_key;
 pub use self::signals::Signals;
 use self::stores::Stores;
@@ -41,7 +43,7 @@ use crate::ports::clock::{Clock, SystemClock};
 use crate::ports::webhook_sender::SendLimits;
 use crate::ports::{BoxFuture, StoreError, StoreResult};
 use crate::runtime::{Arbiters, Kit, RestartPolicy, StopStep};
-use crate::settings::{Role, Roles, Settings, SettingsError};
+use crate::settings::{Role, Settings, SettingsError};
 use crate::web::{self, Ask, Readiness, Startup, WebState};
 use crate::workers::queues::Queue;
 use crate::workers::upkeep::Upkeep;
@@ -49,9 +51,6 @@ use crate::workers::{Exclusive, OpenQueues};
 
 /// How often old records are removed.
 const HOUSEKEEPING_EVERY: Duration = Duration::from_secs(10);
-
-/// How often a replica says which roles it has.
-const TELL_ROLES_EVERY: Duration = Duration::from_secs(5);
 
 /// How long one of the quick steps of stopping may take.
 const STOP_STEP: Duration = Duration::from_secs(5);
@@ -326,33 +325,6 @@ fn keep_house(housekeeping: Ask<i64, StoreResult<u64>>, clock: Arc<dyn Clock>, s
             }
         }
     });
-}
-
-/// Says again and again what this process does, so that others know what nobody does.
-fn tell_roles(roles: Vec<Role>, tell: Ask<Vec<&'static str>, ()>, stop: CancellationToken) {
-    let roles: Vec<_> = roles.into_iter().map(Role::as_str).collect();
-    log::info!("roles={}", roles.join(","));
-    actix_rt::spawn(stop.run_until_cancelled_owned(async move {
-        loop {
-            tell(roles.clone()).await;
-            tokio::time::sleep(TELL_ROLES_EVERY).await;
-        }
-    }));
-}
-
-/// Those that neither this process has, whatever the others hear of it, nor another.
-fn unattended_roles(
-    ours: Roles,
-    held: Ask<(), Result<Vec<&'static str>, String>>,
-) -> Ask<(), Option<Vec<&'static str>>> {
-    Arc::new(move |()| {
-        let (ours, held) = (ours.clone(), held.clone());
-        Box::pin(async move {
-            let held = held(()).await.ok()?;
-            let others = Role::ALL.into_iter().filter(|role| !ours.has(*role)).map(Role::as_str);
-            Some(others.filter(|role| !held.contains(role)).collect())
-        })
-    })
 }
 
 fn upkeep(
