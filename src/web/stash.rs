@@ -40,7 +40,7 @@ struct Page {
 
 /// A row of the stash.
 #[derive(Serialize, ToSchema)]
-struct StashRow {
+pub(super) struct StashRow {
     client: String,
     /// The `webhook-id`.
     event_id: String,
@@ -71,7 +71,7 @@ struct StashRow {
     /// The HTTP status of the last attempt.
     status: Option<u16>,
     #[serde(flatten)]
-    payload: Option<Payload>,
+    pub(super) payload: Option<Payload>,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -131,7 +131,7 @@ pub(super) async fn get(request: HttpRequest, shared: web::Data<Shared>) -> Resu
     Ok(HttpResponse::Ok().json(shown))
 }
 
-fn view(client: &ClientId, row: &RowView) -> StashRow {
+pub(super) fn view(client: &ClientId, row: &RowView) -> StashRow {
     StashRow {
         client: client.as_str().to_owned(),
         event_id: row.event_id.as_str().to_owned(),

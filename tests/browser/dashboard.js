@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { break_and_come_back, restarts_one } from "./actors.js";
 import { replays_one } from "./dead_letters.js";
 import { degrades_drains_and_recovers, is_on_the_overview, is_paused_and_disabled } from "./delivery.js";
-import { stay_text } from "./hostile.js";
+import { does_not_burst, stay_text } from "./hostile.js";
 import { are_read_without_jumps, are_walked_by_keys } from "./many.js";
 import { outlives_the_service } from "./outage.js";
 import { SOON, audit, browser, go, log_in, open, problems, token, url, wish } from "./page.js";
@@ -24,7 +24,7 @@ async function logs_in(page) {
 }
 
 async function looks_at_everything(page, where) {
-  for (const place of ["overview", "clients", "client/acme", "queues", "queues/dispatcher", "actors", "dead", "dead/source", "events", "events/audit", "system"]) {
+  for (const place of ["overview", "clients", "client/acme", "stash/acme", "queues", "queues/dispatcher", "actors", "dead", "dead/source", "events", "events/audit", "system"]) {
     await go(page, place);
     await audit(page, `${place} ${where}`);
   }
@@ -37,7 +37,7 @@ async function looks_at_everything(page, where) {
 }
 
 const PARTS = [logs_in, is_small_and_soon_there, degrades_drains_and_recovers, is_on_the_overview, is_paused_and_disabled, restarts_one, break_and_come_back, replays_one,
-  promotes_a_job, pauses_a_queue, cannot_act, is_written_down, outlives_the_service, stay_text, are_read_without_jumps, are_walked_by_keys];
+  promotes_a_job, pauses_a_queue, cannot_act, is_written_down, outlives_the_service, stay_text, does_not_burst, are_read_without_jumps, are_walked_by_keys];
 
 try {
   const page = await open({ colorScheme: "light" });

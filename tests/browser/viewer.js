@@ -3,14 +3,14 @@
 import assert from "node:assert/strict";
 import { SOON, VIEWER, audit, go, log_in, open, token, wish } from "./page.js";
 
-const ACTS = ["Pause", "Resume", "Disable", "Enable", "Try now", "Restart", "Restart actor", "Replay", "Delete", "Payload", "Promote", "Remove", "Read again"];
+const ACTS = ["Pause", "Resume", "Disable", "Enable", "Try now", "Restart", "Restart actor", "Replay", "Delete", "Delete dead", "Payload", "Promote", "Remove", "Read again"];
 
 export async function cannot_act() {
   const page = await open({});
   await log_in(page, VIEWER);
   await page.getByText("wall (viewer)").waitFor(SOON);
   await wish("changes");
-  for (const place of ["overview", "clients", "client/acme", "queues", "queues/dispatcher", "queues/dispatcher-schedule/delayed", "actors", "dead", "dead/source", "events", "events/audit", "system"]) {
+  for (const place of ["overview", "clients", "client/acme", "stash/acme", "queues", "queues/dispatcher", "queues/dispatcher-schedule/delayed", "actors", "dead", "dead/source", "events", "events/audit", "system"]) {
     await go(page, place);
     assert.equal(await page.locator("[data-do]").count(), 0, place);
     for (const name of ACTS) assert.equal(await page.locator("main").getByRole("button", { name, exact: true }).count(), 0, `${name} on ${place}`);

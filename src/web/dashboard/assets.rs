@@ -46,7 +46,7 @@ struct Asset {
     text: &'static str,
 }
 
-static ASSETS: [Asset; 33] = assets![
+static ASSETS: [Asset; 34] = assets![
     "index.html" HTML,
     "icon.svg" SVG,
     "actors.js" JS,
@@ -75,6 +75,7 @@ static ASSETS: [Asset; 33] = assets![
     "queue_actions.js" JS,
     "queues.js" JS,
     "session.js" JS,
+    "stash.js" JS,
     "system.js" JS,
     "table.js" JS,
     "theme.js" JS,

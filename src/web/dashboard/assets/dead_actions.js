@@ -9,9 +9,9 @@ import { laid_out } from "./json.js";
 export const letter_path = (client, event) => `/v1/dead-letters/${segment(client)}/${segment(event)}`;
 
 // A payload is only read when it is asked for.
-export async function show_payload(client, event) {
+export async function show_payload(client, event, path = letter_path(client, event)) {
   try {
-    const letter = await get(letter_path(client, event), { body: true });
+    const letter = await get(path, { body: true });
     const text = letter.body === undefined ? letter.body_base64 : laid_out(letter.body);
     show_dialog(`Payload of ${plain(letter.document)}`, "large", h("p", { class: "quiet" }, `${event} for ${plain(client)}`), h("pre", { tabindex: "0" }, plain(text)));
   } catch (error) { say(error.message, "bad"); }
