@@ -8,10 +8,12 @@ mod own_runtime;
 mod records;
 mod restarts;
 mod retries;
+mod roles;
 mod session_key;
 mod signals;
 mod stores;
 mod watch;
+mod web_state;
 mod workers;
 
 use std::net::{SocketAddr, TcpListener};
@@ -19,46 +21,36 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::{Addr, MailboxError};
+use actix::MailboxError;
 use actix_web::dev::ServerHandle;
-use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use self::actor_tree::{ActorTree, Parts};
 use self::gauges::Gauges;
 use self::records::Recorders;
 use self::restarts::Restarter;
+use self::roles::tell_roles;
 use self::session_key::session_key;
 pub use self::signals::Signals;
 use self::stores::Stores;
+use self::web_state::web_state;
 use self::workers::Workers;
-use crate::actors::config_cache::{Refresh, Reload, ReloadDecisions};
-use crate::actors::dashboard::Dashboard;
-use crate::actors::delivery_fleet::{DELIVERY_KIND, DeliveryFleetActor, RecentOf};
-use crate::actors::owners::Owners;
+use crate::actors::config_cache::Reload;
 use crate::backends::http::HttpSenders;
-use crate::domain::attempt::Attempt;
-use crate::domain::config::ClientId;
 use crate::domain::replica::ReplicaName;
 use crate::metrics::Metrics;
-use crate::ports::actor_restarts::NobodyActed;
 use crate::ports::clock::{Clock, SystemClock};
-use crate::ports::session_keys::SessionKey;
 use crate::ports::webhook_sender::SendLimits;
 use crate::ports::{BoxFuture, StoreError, StoreResult};
 use crate::runtime::{Arbiters, Kit, RestartPolicy, StopStep};
-use crate::settings::{Role, Roles, Settings, SettingsError};
+use crate::settings::{Role, Settings, SettingsError};
 use crate::web::{self, Ask, Readiness, Startup, WebState};
-use crate::workers::heavy::HeavyDesk;
 use crate::workers::queues::Queue;
 use crate::workers::upkeep::Upkeep;
 use crate::workers::{Exclusive, OpenQueues};
 
 /// How often old records are removed.
 const HOUSEKEEPING_EVERY: Duration = Duration::from_secs(10);
-
-/// How often a replica says which roles it has.
-const TELL_ROLES_EVERY: Duration = Duration::from_secs(5);
 
 /// How long one of the quick steps of stopping may take.
 const STOP_STEP: Duration = Duration::from_secs(5);
@@ -335,33 +327,6 @@ fn keep_house(housekeeping: Ask<i64, StoreResult<u64>>, clock: Arc<dyn Clock>, s
     });
 }
 
-/// Says again and again what this process does, so that others know what nobody does.
-fn tell_roles(roles: Vec<Role>, tell: Ask<Vec<&'static str>, ()>, stop: CancellationToken) {
-    let roles: Vec<_> = roles.into_iter().map(Role::as_str).collect();
-    log::info!("roles={}", roles.join(","));
-    actix_rt::spawn(stop.run_until_cancelled_owned(async move {
-        loop {
-            tell(roles.clone()).await;
-            tokio::time::sleep(TELL_ROLES_EVERY).await;
-        }
-    }));
-}
-
-/// Those that neither this process has, whatever the others hear of it, nor another.
-fn unattended_roles(
-    ours: Roles,
-    held: Ask<(), Result<Vec<&'static str>, String>>,
-) -> Ask<(), Option<Vec<&'static str>>> {
-    Arc::new(move |()| {
-        let (ours, held) = (ours.clone(), held.clone());
-        Box::pin(async move {
-            let held = held(()).await.ok()?;
-            let others = Role::ALL.into_iter().filter(|role| !ours.has(*role)).map(Role::as_str);
-            Some(others.filter(|role| !held.contains(role)).collect())
-        })
-    })
-}
-
 fn upkeep(
     settings: &Settings,
     stores: &Stores,
@@ -384,83 +349,4 @@ fn upkeep(
         }),
         exclusive: Exclusive { locks: stores.locks.clone(), clock, metrics: metrics.clone() },
     }
-}
-
-fn web_state(
-    settings: &Settings,
-    stores: &Stores,
-    kit: &Kit,
-    clock: Arc<dyn Clock>,
-    metrics: &Metrics,
-    tree: &ActorTree,
-    (readiness, dashboard, heavy_desk): (Arc<Readiness>, Dashboard, HeavyDesk),
-) -> Result<WebState, SettingsError> {
-    let fleet = tree.fleet.clone();
-    let (registry, deliveries) = (kit.registry().clone(), kit.registry().clone());
-    let (config_cache, decided_cache) = (tree.config_cache.clone(), tree.config_cache.clone());
-    let table = tree.table.clone();
-    let owners = Owners::new(tree.fleet.clone(), stores.owner_kicks.clone());
-    Ok(WebState {
-        mode: settings.mode.as_str(),
-        roles: settings.roles.list().into_iter().map(Role::as_str).collect(),
-        unattended_roles: unattended_roles(settings.roles.clone(), stores.roles.held.clone()),
-        serves_api: settings.roles.has(Role::Web),
-        source_names: actor_tree::source_names(settings),
-        access: settings.api.access()?,
-        session_key: SessionKey::default(),
-        audit: stores.audit.clone(),
-        configs: stores.configs.clone(),
-        refresh_config: Arc::new(move |client| {
-            let config_cache = config_cache.clone();
-            Box::pin(async move {
-                let refreshed = config_cache.send(Refresh(client)).await.map_err(|err| err.to_string())?;
-                refreshed.map_err(|err| err.to_string())
-            })
-        }),
-        decisions: stores.decisions.clone(),
-        decided: Arc::new(move || table.snapshot().decided().clone()),
-        try_now: Arc::new(move |client| {
-            let owners = owners.clone();
-            Box::pin(async move { owners.try_now(&client).await })
-        }),
-        refresh_decided: Arc::new(move |()| {
-            let config_cache = decided_cache.clone();
-            Box::pin(async move {
-                let read = config_cache.send(ReloadDecisions).await.map_err(|err| err.to_string())?;
-                read.map_err(|err| err.to_string())
-            })
-        }),
-        queues: Vec::new(),
-        heavy_desk,
-        can_resync: stores.resync.is_some(),
-        log: stores.log.clone(),
-        stash: stores.stash.clone(),
-        stash_rows: stores.stash_rows.clone(),
-        states: stores.states.clone(),
-        clock,
-        metrics: metrics.clone(),
-        before_scrape: Arc::new(|()| Box::pin(async {})),
-        actors: Arc::new(move || {
-            registry.list().iter().filter_map(|status| serde_json::to_value(status).ok()).collect()
-        }),
-        restart_actor: Arc::new(|_| Box::pin(async { Err(NobodyActed::Unknown) })),
-        delivery: Arc::new(move |client| {
-            let cell = deliveries.get(DELIVERY_KIND, client.as_str())?;
-            Some(Value::clone(&*cell.status().published?))
-        }),
-        operational_events: stores.operational_events.clone(),
-        attempts: stores.attempts.clone(),
-        recent_deliveries: recent_deliveries(fleet),
-        dashboard,
-        stores: stores.probes.clone(),
-        readiness,
-    })
-}
-
-/// The last ordinary deliveries of a client that is served here.
-fn recent_deliveries(fleet: Addr<DeliveryFleetActor>) -> Ask<ClientId, Vec<Attempt>> {
-    Arc::new(move |client| {
-        let asked = fleet.send(RecentOf(client));
-        Box::pin(async move { asked.await.unwrap_or_default() })
-    })
 }

@@ -273,7 +273,7 @@ impl Handler<ConfigChanged> for DeliveryFleetActor {
     }
 }
 
-/// Try a client's webhook now. Answered with whether its partition is ours.
+/// Try a client's webhook now; of one whose actor was given up the rest ends. Answered with whether its partition is ours.
 #[derive(Message)]
 #[rtype(result = "bool")]
 pub struct TryClient(pub ClientId);
@@ -287,8 +287,11 @@ impl Handler<TryClient> for DeliveryFleetActor {
         if !self.clients.contains_key(&client) && self.absent.contains_key(&client) && !self.quiescing {
             self.start(client.clone(), ownership, ctx);
         }
-        if let Some(known) = self.clients.get(&client) {
-            known.child.addr.do_send(TryNow);
+        match self.clients.get(&client) {
+            Some(known) if known.child.cell.is_alive() => known.child.addr.do_send(TryNow),
+            // It was given up. It tries as it begins.
+            Some(_) => self.end_rest(&client, ctx),
+            None => {}
         }
         true
     }

@@ -152,7 +152,7 @@ impl ActorTree {
         let source = settings.roles.has(Role::Ingest).then(source);
         let stages = [&transfer, &source].into_iter().flatten().map(|running| &running.cell);
         for cell in [&stash.cell, &fleet.cell, &config_cache.cell].into_iter().chain(stages) {
-            end_process_if_it_fails(cell.clone(), kit.shutdown().clone());
+            end_process_if_it_ends(cell.clone(), kit.shutdown().clone());
         }
         Ok(Self {
             table,
@@ -248,10 +248,57 @@ pub(super) fn source_names(settings: &Settings) -> SourceNames {
     }
 }
 
-fn end_process_if_it_fails(cell: Cell, shutdown: Shutdown) {
+/// However it ends before the service stops: nothing goes on without it.
+fn end_process_if_it_ends(cell: Cell, shutdown: Shutdown) {
     actix_rt::spawn(async move {
-        if cell.ended().await == Life::Failed && !shutdown.has_begun() {
-            end_process(&format!("an actor that everything needs was given up: {}", cell.kind()));
+        let life = cell.ended().await;
+        if !shutdown.has_begun() {
+            let how = if life == Life::Failed { "was given up" } else { "has ended" };
+            end_process(&format!("an actor that everything needs {how}: {}", cell.kind()));
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use actix::System;
+
+    use super::*;
+    use crate::runtime::RestartPolicy;
+
+    /// Set in the process that is to end.
+    const CHILD: &str = "DISPATCHER_TEST_OF_THE_END";
+
+    struct Broken;
+
+    impl Actor for Broken {
+        type Context = Context<Self>;
+
+        fn started(&mut self, _: &mut Self::Context) {
+            panic!("broken for good");
+        }
+    }
+
+    impl actix::Supervised for Broken {}
+
+    #[test]
+    fn an_actor_that_everything_needs_and_that_is_given_up_ends_the_process() {
+        const NAME: &str =
+            "app::actor_tree::tests::an_actor_that_everything_needs_and_that_is_given_up_ends_the_process";
+        if std::env::var_os(CHILD).is_some() {
+            return System::new().block_on(async {
+                let policy = RestartPolicy { limit: 2, ..RestartPolicy::default() };
+                let kit = Kit::new(Arc::new(|_| {}), policy);
+                let seat = Arbiters::current("test").pick(0);
+                let broken = supervise(&kit, &seat, "broken", "", |_| Broken);
+                end_process_if_it_ends(broken.cell.clone(), kit.shutdown().clone());
+                std::future::pending().await
+            });
+        }
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        let ended = child.args(["--exact", NAME, "--nocapture"]).env(CHILD, "1").output().unwrap();
+        assert_eq!(ended.status.code(), Some(70), "{}", String::from_utf8_lossy(&ended.stderr));
+    }
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::actor_tree::ActorTree;
+use super::roles::unattended_roles;
 use super::stores::Stores;
-use super::unattended_roles;
 use crate::actors::dashboard::{
     self, DASHBOARD_KIND, Dashboard, DashboardActor, DashboardServices, Dependency,
 };

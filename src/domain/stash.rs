@@ -35,7 +35,10 @@ impl std::str::FromStr for RowState {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|state| state.as_str() == text).ok_or_else(|| format!("{text:?} is no state"))
+        Self::ALL
+            .into_iter()
+            .find(|state| state.as_str() == text)
+            .ok_or_else(|| format!("{text:?} is no state"))
     }
 }
 

@@ -100,7 +100,7 @@ where
     seat.arbiter().spawn_fn(move || match caught(|| make(fate.cell.clone())) {
         Ok(actor) => {
             let context = Some(Context::with_receiver(receiver).into_future(actor));
-            let supervisor = Supervisor { context, sound: false, kit, fate };
+            let supervisor = Supervisor { context, sound: false, begun: false, kit, fate };
             actix_rt::spawn(supervisor.run(broke));
         }
         Err(cause) => {
@@ -148,6 +148,8 @@ where
     context: Option<ContextFut<A, Context<A>>>,
     /// Whether the actor was started and did not break since: only then may its last hooks run.
     sound: bool,
+    /// Whether it was started at all.
+    begun: bool,
     kit: Kit,
     fate: Fate,
 }
@@ -216,6 +218,8 @@ where
                 biased;
                 () = cell.stop_asked() => return Turn::Over,
                 () = cell.restart_asked() => match cell.asked() {
+                    // It begins anew by beginning. And until then nobody may have its address but itself.
+                    Some(_) if !self.begun => {}
                     Some(cause) if cause.reason == ExitReason::Frozen => return Turn::Broke(cause),
                     Some(cause) => return Turn::RestartAsked(cause),
                     None => {}
@@ -236,6 +240,7 @@ where
 
     fn poll_actor(&mut self, task: &mut task::Context<'_>) -> Poll<Turn> {
         let Some(context) = &mut self.context else { return Poll::Ready(Turn::Over) };
+        self.begun = true;
         self.fate.cell.at_work(true);
         let polled = caught(|| Pin::new(&mut *context).poll(task));
         self.fate.cell.at_work(false);

@@ -10,7 +10,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::Shared;
 use super::path::{client_of, query};
 use super::problem::{Problem, ask};
-use super::schema::{OfClient, PageLimit};
+use super::schema::{OfClient, PageLimit, Whole};
 
 /// How long a delivery actor may take to say what it did last: it may be stuck, which is a reason to look here.
 const RECENT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -20,8 +20,8 @@ const RECENT_TIMEOUT: Duration = Duration::from_secs(1);
 #[into_params(parameter_in = Query)]
 struct Page {
     /// Only attempts with a lower number: `next` of the page before.
-    #[param(minimum = 0, maximum = 9223372036854775807_i64)]
-    before: Option<i64>,
+    #[param(inline)]
+    before: Option<Whole>,
     #[serde(default)]
     #[param(inline)]
     limit: PageLimit,
@@ -70,9 +70,9 @@ struct Attempts {
 pub(super) async fn list(request: HttpRequest, shared: web::Data<Shared>) -> Result<HttpResponse, Problem> {
     let client = client_of(&request)?;
     let page: Page = query(&request)?;
-    let PageLimit(limit) = page.limit;
-    let attempts = ask(shared.service.attempts.list(&client, page.before, limit)).await?;
-    let recent = match page.before {
+    let (before, PageLimit(limit)) = (page.before.map(Whole::get), page.limit);
+    let attempts = ask(shared.service.attempts.list(&client, before, limit)).await?;
+    let recent = match before {
         None => {
             let recent = (shared.service.recent_deliveries)(client);
             tokio::time::timeout(RECENT_TIMEOUT, recent).await.unwrap_or_default()

@@ -11,7 +11,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::path::query;
 use super::problem::{Problem, ask};
-use super::schema::{self, PageLimit};
+use super::schema::{self, PageLimit, Whole};
 use super::{Shared, routes};
 use crate::domain::access::{AccessRole, Caller};
 use crate::domain::audit::{ActionOutcome, AuditEntry, NewAction};
@@ -96,8 +96,8 @@ struct Page {
     /// Only on this, written as in the entries.
     subject: Option<String>,
     /// Only those with a lower number: `next` of the page before.
-    #[param(minimum = 0, maximum = 9223372036854775807_i64)]
-    before: Option<i64>,
+    #[param(inline)]
+    before: Option<Whole>,
     #[serde(default)]
     #[param(inline)]
     limit: PageLimit,
@@ -145,7 +145,14 @@ struct Actions {
 pub(super) async fn list(request: HttpRequest, shared: web::Data<Shared>) -> Result<HttpResponse, Problem> {
     let Page { by, action, subject, before, limit } = query(&request)?;
     let PageLimit(limit) = limit;
-    let entries = ask(shared.service.audit.list(AuditPage { before, by, action, subject, limit })).await?;
+    let entries = ask(shared.service.audit.list(AuditPage {
+        before: before.map(Whole::get),
+        by,
+        action,
+        subject,
+        limit,
+    }))
+    .await?;
     let next = entries.last().filter(|_| entries.len() == limit).map(|last| last.id);
     let actions = entries.into_iter().map(Action::from).collect();
     Ok(HttpResponse::Ok().json(Actions { actions, next }))

@@ -6,6 +6,7 @@ use actix_web::http::{StatusCode, header};
 use actix_web::{HttpRequest, web};
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
+use serde::de::DeserializeOwned;
 
 use super::problem::Problem;
 
@@ -18,6 +19,34 @@ const SILENCE: Duration = Duration::from_secs(5);
 /// The length that the request announces, when it does.
 pub(super) fn announced(request: &HttpRequest) -> Option<usize> {
     request.headers().get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+/// Reads a JSON object of at most `limit` bytes, `expected` for people. `None`: there is no body, or it is `null`.
+pub(super) async fn object<T: DeserializeOwned>(
+    request: &HttpRequest,
+    payload: web::Payload,
+    limit: usize,
+    expected: &str,
+) -> Result<Option<T>, Problem> {
+    let text = read(request, payload, limit).await?;
+    let broken = |why: &dyn std::fmt::Display| Problem::bad_request(format!("expected {expected}: {why}"));
+    match text.iter().find(|byte| !byte.is_ascii_whitespace()) {
+        None => Ok(None),
+        // A list would be read as the members in their order.
+        Some(b'[') => Err(broken(&"a list is no object")),
+        Some(_) => serde_json::from_slice(&text).map_err(|err| broken(&err)),
+    }
+}
+
+/// The same of a request that cannot be without one.
+pub(super) async fn needed_object<T: DeserializeOwned>(
+    request: &HttpRequest,
+    payload: web::Payload,
+    limit: usize,
+    expected: &str,
+) -> Result<T, Problem> {
+    let found = object(request, payload, limit, expected).await?;
+    found.ok_or_else(|| Problem::bad_request(format!("expected {expected}: the body is empty")))
 }
 
 /// Reads the body, at most `limit` bytes.

@@ -132,9 +132,8 @@ pub(super) async fn put(
     shared: web::Data<Shared>,
 ) -> Result<HttpResponse, Problem> {
     let client = client_of(&request)?;
-    let text = body::read(&request, payload, CONFIG_BYTES).await?;
-    let new: NewConfig = serde_json::from_slice(&text)
-        .map_err(|err| Problem::bad_request(format!("expected {{\"status\", \"value\"}}: {err}")))?;
+    let expected = r#"{"status", "value"}"#;
+    let new: NewConfig = body::needed_object(&request, payload, CONFIG_BYTES, expected).await?;
     if let Some(value) = &new.value {
         read_value(&client, Status::Active, false, 0, 0, None, value.get()).delivery.map_err(|fault| {
             let key = if fault.key == "value" { fault.key } else { format!("value.{}", fault.key) };

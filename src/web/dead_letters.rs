@@ -8,7 +8,7 @@ use super::Shared;
 use super::access::may_see_payloads;
 use super::path::{FIRST, id, query};
 use super::problem::{Problem, ask};
-use super::schema::{OfEvent, PageLimit};
+use super::schema::{OfEvent, PageLimit, Whole};
 use crate::domain::config::ClientId;
 use crate::domain::dead_row::{ByAge, DeadRow, DeadRowPlace, DeadRowQuery, GivenUp};
 use crate::domain::transfer::{EventId, SourcePosition};
@@ -26,11 +26,11 @@ struct Page {
     #[param(inline)]
     order: Option<AgeOrder>,
     /// First failed at or after this, milliseconds since 1970.
-    #[param(minimum = 0, maximum = 9223372036854775807_i64)]
-    from_ms: Option<i64>,
+    #[param(inline)]
+    from_ms: Option<Whole>,
     /// First failed before this.
-    #[param(minimum = 0, maximum = 9223372036854775807_i64)]
-    to_ms: Option<i64>,
+    #[param(inline)]
+    to_ms: Option<Whole>,
     /// Only those behind this: `next` of the page before.
     #[param(inline, value_type = Option<Cursor>)]
     after: Option<String>,
@@ -147,8 +147,8 @@ pub(super) async fn list(request: HttpRequest, shared: web::Data<Shared>) -> Res
     let rows = DeadRowQuery {
         client: page.client.as_deref().map(ClientId::new),
         kind: page.state.map_or(GivenUp::Dead, GivenUp::from),
-        from_ms: page.from_ms.unwrap_or(i64::MIN),
-        until_ms: page.to_ms.unwrap_or(i64::MAX),
+        from_ms: page.from_ms.map_or(i64::MIN, Whole::get),
+        until_ms: page.to_ms.map_or(i64::MAX, Whole::get),
         after: page.after.as_deref().map(cursor).transpose()?,
         order: match page.order {
             None | Some(AgeOrder::Newest) => ByAge::NewestFirst,

@@ -38,12 +38,8 @@ pub(super) async fn read(
     subject: Subject,
     now_ms: i64,
 ) -> Result<Decision, Problem> {
-    let text = body::read(request, payload, BODY_BYTES).await?;
-    let said: Option<Said> = match &text[..] {
-        [] => None,
-        text => serde_json::from_slice(text)
-            .map_err(|err| Problem::bad_request(format!("expected {{\"reason\", \"by\"}}: {err}")))?,
-    };
+    let expected = r#"{"reason", "by"}"#;
+    let said: Option<Said> = body::object(request, payload, BODY_BYTES, expected).await?;
     let said = said.unwrap_or_default();
     let caller = caller_of(request)?;
     let by = said.by.as_deref().unwrap_or(&caller.name);

@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 
 use super::path::{SECOND, client_of, id};
 use super::problem::{Problem, ask};
-use super::schema::{self, OfClient, OfHeavyJob};
+use super::schema::{self, OfClient, OfHeavyJob, Whole};
 use super::{Shared, body};
 use crate::domain::config::{ClientId, Status};
 use crate::domain::heavy_job::{HeavyJob, HeavyState};
@@ -99,11 +99,11 @@ pub(super) async fn resync(
 #[serde(deny_unknown_fields, default)]
 struct ReplayRequest {
     /// First failed at or after this, milliseconds since 1970.
-    #[schema(minimum = 0, maximum = 9223372036854775807_i64)]
-    from_ms: Option<i64>,
+    #[schema(inline)]
+    from_ms: Option<Whole>,
     /// First failed before this.
-    #[schema(minimum = 0, maximum = 9223372036854775807_i64)]
-    to_ms: Option<i64>,
+    #[schema(inline)]
+    to_ms: Option<Whole>,
     /// Although the receiver has, or will get, something newer.
     force: bool,
     /// Although the same was done.
@@ -125,7 +125,13 @@ pub(super) async fn replay(
     let client = client_of(&request)?;
     let expected = "{\"from_ms\", \"to_ms\", \"force\": false, \"again\": false}";
     let ReplayRequest { from_ms, to_ms, force, again } = read(&request, payload, expected).await?;
-    start(&shared, client.clone(), Replay { client, from_ms, to_ms, force }.into(), again).await
+    start(
+        &shared,
+        client.clone(),
+        Replay { client, from_ms: from_ms.map(Whole::get), to_ms: to_ms.map(Whole::get), force }.into(),
+        again,
+    )
+    .await
 }
 
 /// 202: it is kept, and will be done. 200: the same was done, or given up, and is remembered.
@@ -229,11 +235,5 @@ async fn read<T: DeserializeOwned + Default>(
     payload: web::Payload,
     expected: &str,
 ) -> Result<T, Problem> {
-    let text = body::read(request, payload, BODY_BYTES).await?;
-    match &text[..] {
-        b"" => Ok(T::default()),
-        text => serde_json::from_slice::<Option<T>>(text)
-            .map(Option::unwrap_or_default)
-            .map_err(|err| Problem::bad_request(format!("expected {expected}: {err}"))),
-    }
+    Ok(body::object(request, payload, BODY_BYTES, expected).await?.unwrap_or_default())
 }

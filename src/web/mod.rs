@@ -23,6 +23,7 @@ mod dashboard;
 mod dead_letters;
 mod decisions;
 mod events;
+mod export;
 mod heavy_jobs;
 mod openapi;
 mod operational_events;

@@ -8,7 +8,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::Shared;
 use super::path::query;
 use super::problem::{Problem, ask};
-use super::schema::{Order, PageLimit};
+use super::schema::{Order, PageLimit, Whole};
 use crate::domain::config::ClientId;
 use crate::domain::operational_event::NumberedEvent;
 use crate::ports::operational_events::{EventOrder, EventPage};
@@ -20,8 +20,8 @@ struct Page {
     /// Only this client's.
     client: Option<String>,
     /// Only those behind this number in the order of the list: `next` of the page before.
-    #[param(minimum = 0, maximum = 9223372036854775807_i64)]
-    after: Option<i64>,
+    #[param(inline)]
+    after: Option<Whole>,
     #[serde(default)]
     #[param(inline)]
     limit: PageLimit,
@@ -63,7 +63,7 @@ pub(super) async fn list(request: HttpRequest, shared: web::Data<Shared>) -> Res
     let page: Page = query(&request)?;
     let PageLimit(limit) = page.limit;
     let asked = EventPage {
-        after: page.after,
+        after: page.after.map(Whole::get),
         client: page.client.as_deref().map(ClientId::new),
         order: page.order.unwrap_or_default(),
         limit,

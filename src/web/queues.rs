@@ -168,10 +168,8 @@ pub(super) async fn clean(
     shared: web::Data<Shared>,
 ) -> Result<HttpResponse, Problem> {
     let queue = queue_of(&request, &shared)?;
-    let text = body::read(&request, payload, BODY_BYTES).await?;
-    let clean: Clean = serde_json::from_slice(&text).map_err(|err| {
-        Problem::bad_request(format!("expected {{\"state\", \"older_than_ms\", \"limit\"}}: {err}"))
-    })?;
+    let expected = r#"{"state", "older_than_ms", "limit"}"#;
+    let clean: Clean = body::needed_object(&request, payload, BODY_BYTES, expected).await?;
     if clean.state == JobState::Active {
         return Err(Problem::new(StatusCode::CONFLICT, "jobs at work are not cleaned away")
             .with("state", JobState::Active.as_str()));

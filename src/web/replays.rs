@@ -10,7 +10,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::dead_letters::{Cursor, cursor, letter_of, unknown};
 use super::path::{client_of, query};
 use super::problem::{Problem, ask};
-use super::schema::{OfClient, OfEvent, PartLimit};
+use super::schema::{OfClient, OfEvent, PartLimit, Whole};
 use super::{Shared, body};
 use crate::domain::config::ClientId;
 use crate::domain::dead_row::{ByAge, DeadRowQuery, GivenUp, Refusal, may_come_back};
@@ -79,11 +79,11 @@ async fn can_be_sent_to(shared: &Shared, client: &ClientId) -> Result<(), Proble
 #[serde(deny_unknown_fields, default)]
 struct Range {
     /// First failed at or after this, milliseconds since 1970.
-    #[schema(minimum = 0, maximum = 9223372036854775807_i64)]
-    from_ms: Option<i64>,
+    #[schema(inline)]
+    from_ms: Option<Whole>,
     /// First failed before this.
-    #[schema(minimum = 0, maximum = 9223372036854775807_i64)]
-    to_ms: Option<i64>,
+    #[schema(inline)]
+    to_ms: Option<Whole>,
     /// Only those behind this: `next` of the part before.
     #[schema(value_type = Option<Cursor>)]
     after: Option<String>,
@@ -112,21 +112,16 @@ pub(super) async fn of_client(
     shared: web::Data<Shared>,
 ) -> Result<HttpResponse, Problem> {
     let client = client_of(&request)?;
-    let text = body::read(&request, payload, RANGE_BYTES).await?;
-    let range: Option<Range> = match &text[..] {
-        b"" => None,
-        text => serde_json::from_slice(text).map_err(|err| {
-            Problem::bad_request(format!("expected {{\"from_ms\", \"to_ms\", \"after\", \"limit\"}}: {err}"))
-        })?,
-    };
+    let expected = r#"{"from_ms", "to_ms", "after", "limit"}"#;
+    let range: Option<Range> = body::object(&request, payload, RANGE_BYTES, expected).await?;
     let range = range.unwrap_or_default();
     can_be_sent_to(&shared, &client).await?;
     let PartLimit(limit) = range.limit;
     let rows = DeadRowQuery {
         client: Some(client.clone()),
         kind: GivenUp::Dead,
-        from_ms: range.from_ms.unwrap_or(i64::MIN),
-        until_ms: range.to_ms.unwrap_or(i64::MAX),
+        from_ms: range.from_ms.map_or(i64::MIN, Whole::get),
+        until_ms: range.to_ms.map_or(i64::MAX, Whole::get),
         after: range.after.as_deref().map(cursor).transpose()?,
         order: ByAge::OldestFirst,
         limit,

@@ -10,8 +10,8 @@ use super::dashboard::{assets, session, stream};
 use super::problem;
 use super::queues::jobs;
 use super::{
-    actions, actors, attempts, audit, blocked_owners, clients, dashboard, dead_letters, events, heavy_jobs,
-    openapi, operational_events, queues, replays, source_letters, stash, status,
+    actions, actors, attempts, audit, blocked_owners, clients, dashboard, dead_letters, events, export,
+    heavy_jobs, openapi, operational_events, queues, replays, source_letters, stash, status,
 };
 
 /// A path with a method.
@@ -113,6 +113,7 @@ routes! {
         "/clients/{id}/enable" => post enable_client = actions::enable;
         "/clients/{id}/stash" => get list_rows = stash::list;
         "/clients/{id}/stash/{event}" => get get_row = stash::get;
+        "/clients/{id}/export" => get export_rows = export::export;
         "/clients/{id}/purge" => post purge_client = stash::purge;
         "/clients/{id}/attempts" => get list_attempts = attempts::list;
         "/clients/{id}/resync" => post resync_client = heavy_jobs::resync;

@@ -110,6 +110,37 @@ impl PartialSchema for Offset {
 
 impl ToSchema for Offset {}
 
+/// A number that counts or is a time: 0 or more.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(super) struct Whole(i64);
+
+impl Whole {
+    /// The number.
+    pub(super) fn get(self) -> i64 {
+        self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for Whole {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let number = i64::deserialize(deserializer)?;
+        if number < 0 { Err(D::Error::custom(format!("{number} is below 0"))) } else { Ok(Self(number)) }
+    }
+}
+
+impl PartialSchema for Whole {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(Type::Integer)
+            .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)))
+            .minimum(Some(0_usize))
+            .maximum(Some(i64::MAX))
+            .into()
+    }
+}
+
+impl ToSchema for Whole {}
+
 /// A schema of words.
 fn one_of(words: impl IntoIterator<Item = &'static str>) -> RefOr<Schema> {
     ObjectBuilder::new().schema_type(SchemaType::new(Type::String)).enum_values(Some(words)).into()

@@ -11,7 +11,7 @@ use super::access::caller_of;
 use super::dead_letters::Source;
 use super::path::{FIRST, id, query};
 use super::problem::{Problem, ask};
-use super::schema::PageLimit;
+use super::schema::{PageLimit, Whole};
 use crate::domain::access::AccessRole;
 use crate::domain::change_event::{self, SourceEvent, SourceRecord};
 use crate::ports::event_log::{DeadLetter, NewRecord, STASH_REFUSED};
@@ -26,8 +26,8 @@ const STEP: usize = 4;
 #[into_params(parameter_in = Query)]
 struct Page {
     /// Only those behind this id: `next` of the page before.
-    #[param(minimum = 0, maximum = 9223372036854775807_i64)]
-    after: Option<i64>,
+    #[param(inline)]
+    after: Option<Whole>,
     #[serde(default)]
     #[param(inline)]
     limit: PageLimit,
@@ -59,7 +59,7 @@ pub(super) async fn list(request: HttpRequest, shared: web::Data<Shared>) -> Res
     let page: Page = query(&request)?;
     let PageLimit(limit) = page.limit;
     let with_record = caller_of(&request)?.role == AccessRole::Operator;
-    let mut after = page.after.unwrap_or(i64::MIN);
+    let mut after = page.after.map_or(i64::MIN, Whole::get);
     let (mut shown, mut bytes, mut is_last) = (Vec::new(), 0, false);
     while shown.len() < limit && bytes < PAGE_BYTES && !is_last {
         let step = STEP.min(limit - shown.len());

@@ -9,7 +9,7 @@ use super::access::may_see_payloads;
 use super::dead_letters::{GivenUpState, Payload, Source, WithBody};
 use super::path::{FIRST, SECOND, client_of, id, query};
 use super::problem::{Problem, ask};
-use super::schema::{self, OfClient, OfRow, PageLimit, PurgeLimit};
+use super::schema::{self, OfClient, OfRow, PageLimit, PurgeLimit, Whole};
 use super::{Shared, body};
 use crate::domain::config::ClientId;
 use crate::domain::dead_row::GivenUp;
@@ -40,7 +40,7 @@ struct Page {
 
 /// A row of the stash.
 #[derive(Serialize, ToSchema)]
-struct StashRow {
+pub(super) struct StashRow {
     client: String,
     /// The `webhook-id`.
     event_id: String,
@@ -71,7 +71,7 @@ struct StashRow {
     /// The HTTP status of the last attempt.
     status: Option<u16>,
     #[serde(flatten)]
-    payload: Option<Payload>,
+    pub(super) payload: Option<Payload>,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -131,7 +131,7 @@ pub(super) async fn get(request: HttpRequest, shared: web::Data<Shared>) -> Resu
     Ok(HttpResponse::Ok().json(shown))
 }
 
-fn view(client: &ClientId, row: &RowView) -> StashRow {
+pub(super) fn view(client: &ClientId, row: &RowView) -> StashRow {
     StashRow {
         client: client.as_str().to_owned(),
         event_id: row.event_id.as_str().to_owned(),
@@ -160,8 +160,8 @@ fn view(client: &ClientId, row: &RowView) -> StashRow {
 struct Purge {
     state: GivenUpState,
     /// Only rows that first failed before this, milliseconds since 1970. All, when it is left out.
-    #[schema(minimum = 0, maximum = 9223372036854775807_i64)]
-    before_ms: Option<i64>,
+    #[schema(inline)]
+    before_ms: Option<Whole>,
     #[serde(default)]
     #[schema(inline)]
     limit: PurgeLimit,
@@ -187,12 +187,10 @@ pub(super) async fn purge(
     shared: web::Data<Shared>,
 ) -> Result<HttpResponse, Problem> {
     let client = client_of(&request)?;
-    let text = body::read(&request, payload, PURGE_BYTES).await?;
+    let expected = r#"{"state", "before_ms", "limit"}"#;
     let Purge { state, before_ms, limit: PurgeLimit(limit) } =
-        serde_json::from_slice(&text).map_err(|err| {
-            Problem::bad_request(format!("expected {{\"state\", \"before_ms\", \"limit\"}}: {err}"))
-        })?;
-    let (kind, until_ms) = (GivenUp::from(state), before_ms.unwrap_or(i64::MAX));
+        body::needed_object(&request, payload, PURGE_BYTES, expected).await?;
+    let (kind, until_ms) = (GivenUp::from(state), before_ms.map_or(i64::MAX, Whole::get));
     let purged = ask(shared.service.stash_rows.purge_given_up(&client, kind, until_ms, limit)).await?;
     log::info!("an operator purged rows count={purged} client={client}");
     Ok(HttpResponse::Ok().json(Purged { purged, more: purged == limit as u64 }))

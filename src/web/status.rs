@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use actix_web::http::StatusCode;
+use actix_web::http::header::ContentType;
 use actix_web::{HttpResponse, web};
 use futures_util::future::join_all;
 use prometheus::{Encoder, TextEncoder};
@@ -19,7 +20,11 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Whether the process answers
 #[utoipa::path(get, path = "/livez", responses((status = 200, body = String, content_type = "text/plain; charset=utf-8")))]
 pub(super) async fn livez() -> HttpResponse {
-    HttpResponse::Ok().body("alive\n")
+    text("alive\n")
+}
+
+fn text(text: &'static str) -> HttpResponse {
+    HttpResponse::Ok().content_type(ContentType::plaintext()).body(text)
 }
 
 /// Whether it is ready for traffic
@@ -31,7 +36,7 @@ pub(super) async fn livez() -> HttpResponse {
 ))]
 pub(super) async fn readyz(shared: web::Data<Shared>) -> Result<HttpResponse, Problem> {
     match shared.service.readiness.missing() {
-        None => Ok(HttpResponse::Ok().body("ready\n")),
+        None => Ok(text("ready\n")),
         Some(missing) => Err(Problem::unavailable(missing)),
     }
 }

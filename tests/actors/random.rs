@@ -287,7 +287,7 @@ impl History {
 
     /// Something happens, and time passes.
     async fn step(&mut self, process: &Life<'_>) {
-        match self.rng.u8(0..21) {
+        match self.rng.u8(0..22) {
             0..8 => self.changes(),
             8..12 => self.manners(),
             12 | 13 if self.with("stores") => {
@@ -302,6 +302,10 @@ impl History {
             20 if self.with("wipe") => {
                 self.tell(|| "all jobs are lost".to_owned());
                 self.world.jobs.data().wipe();
+            }
+            21 if self.with("thread") => {
+                self.tell(|| "the thread of the delivery actors is lost".to_owned());
+                process.lose_thread();
             }
             _ => {}
         }

@@ -112,7 +112,7 @@ impl History<'_> {
 
     /// Something happens, and time passes.
     fn step(&mut self) {
-        match self.rng.u8(0..30) {
+        match self.rng.u8(0..31) {
             0..8 => self.changes(),
             8..11 => self.manners(),
             11 | 12 if self.with("stores") => {
@@ -129,6 +129,7 @@ impl History<'_> {
                 self.world.jobs.data().wipe();
             }
             29 if self.with("block") => self.block(),
+            30 if self.with("thread") => self.lose_thread(),
             _ => {}
         }
         let ms = match self.rng.u8(0..10) {
@@ -178,6 +179,13 @@ impl History<'_> {
         let replica = &self.cluster.replicas[index];
         self.tell(|| format!("restart of {kind} {id} of replica {}", replica.number));
         replica.life().restart(kind, id);
+    }
+
+    fn lose_thread(&mut self) {
+        let Some(index) = self.some_replica() else { return };
+        let replica = &self.cluster.replicas[index];
+        self.tell(|| format!("the thread of the delivery actors of replica {} is lost", replica.number));
+        replica.life().lose_thread();
     }
 
     fn panic(&mut self) {

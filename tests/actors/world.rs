@@ -389,8 +389,9 @@ impl<'a> Life<'a> {
     pub(crate) async fn begin(world: &'a World, ports: Ports) -> Self {
         let metrics = Metrics::new();
         let kit = Kit::new(Arc::new(|_| {}), RestartPolicy::default());
-        let arbiters = Arc::new(Arbiters::current("simulation"));
-        let arbiter = arbiters.pick(0);
+        // Two, as in the service: what is lost with the one leaves the other alone.
+        let (arbiters, pipeline) = (Arc::new(Arbiters::current("delivery")), Arbiters::current("pipeline"));
+        let arbiter = pipeline.pick(0);
         let stash = Arc::new(MemoryStash(world.stash.clone()));
         let configs = Arc::new(MemoryConfigs::new(world.configs.clone(), ports.notices));
         let decisions = Arc::new(MemoryDecisions::new(world.decisions.clone(), ports.block_list));

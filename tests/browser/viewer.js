@@ -3,14 +3,14 @@
 import assert from "node:assert/strict";
 import { SOON, VIEWER, audit, go, log_in, open, token, wish } from "./page.js";
 
-const ACTS = ["Pause", "Resume", "Disable", "Enable", "Try now", "Restart", "Restart actor", "Replay", "Delete", "Payload", "Promote", "Remove", "Read again"];
+const ACTS = ["Pause", "Resume", "Disable", "Enable", "Try now", "Restart", "Restart actor", "Replay", "Delete", "Delete dead", "Payload", "Promote", "Remove", "Read again"];
 
-export async function cannot_act() {
+export async function as_a_viewer_cannot_act() {
   const page = await open({});
   await log_in(page, VIEWER);
   await page.getByText("wall (viewer)").waitFor(SOON);
   await wish("changes");
-  for (const place of ["overview", "clients", "client/acme", "queues", "queues/dispatcher", "queues/dispatcher-schedule/delayed", "actors", "dead", "dead/source", "events", "events/audit", "system"]) {
+  for (const place of ["overview", "clients", "client/acme", "stash/acme", "queues", "queues/dispatcher", "queues/dispatcher-schedule/delayed", "actors", "dead", "dead/source", "events", "events/audit", "system"]) {
     await go(page, place);
     assert.equal(await page.locator("[data-do]").count(), 0, place);
     for (const name of ACTS) assert.equal(await page.locator("main").getByRole("button", { name, exact: true }).count(), 0, `${name} on ${place}`);
@@ -22,10 +22,12 @@ export async function cannot_act() {
   await page.context().close();
 }
 
-export async function is_written_down(page) {
+export async function finds_it_written_down(page) {
   await go(page, "events/audit");
-  const row = page.getByRole("row", { name: /restart actor/ }).first();
-  await row.getByText("delivery / acme").waitFor(SOON);
-  await row.getByText("done").waitFor(SOON);
+  for (const [who, outcome] of [["admin", "done"], ["wall", "refused"]]) {
+    const row = page.getByRole("row", { name: new RegExp(`${who} restart actor`) }).first();
+    await row.getByText("delivery / acme").waitFor(SOON);
+    await row.getByText(outcome).waitFor(SOON);
+  }
   assert.ok(!(await page.content()).includes(token), "no token is shown");
 }

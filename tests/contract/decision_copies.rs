@@ -60,9 +60,9 @@ async fn every_replica_hears_of_a_block_and_others_see_it() {
         assert_eq!(two.list(BLOCKED).await.unwrap().len(), expected.len());
         until_copied(&mut keys, &platform.prefix, &expected).await;
     }
-    // A paused queue is no block.
+    // A paused queue is no block, and told all the same.
     one.put(DecisionKind::PausedQueue, decision("queue")).await.unwrap();
-    assert!(waits(two.changed()).await);
+    soon(async { tokio::join!(one.changed(), two.changed()) }).await;
     one.list(DecisionKind::PausedQueue).await.unwrap();
     until_copied(&mut keys, &platform.prefix, &[]).await;
 }

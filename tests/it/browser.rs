@@ -129,7 +129,7 @@ impl World {
             "kill" => self.service.kill(),
             "start" => self.service.start_again().await,
             "hostile clients" => {
-                for client in ["<img src=x onerror=alert(1)>", "safe\u{202e}exe.live", &"x".repeat(3000)] {
+                for client in ["<img src=x onerror=alert(1)>", "safe\u{202e}exe.live", &"x".repeat(512)] {
                     self.admin.put_client(client, json!({ "webhook": self.receiver.hook("any") })).await;
                 }
             }

@@ -59,21 +59,30 @@ impl Handler<RestartActor> for DeliveryFleetActor {
 
     fn handle(&mut self, RestartActor(client): RestartActor, ctx: &mut Self::Context) -> bool {
         self.cell.handling("RestartActor");
-        match self.clients.get_mut(&client) {
+        match self.clients.get(&client) {
             Some(known) if known.child.cell.is_alive() => {
                 known.child.cell.restart("an operator asked for it");
                 true
             }
-            Some(Client { rest: Some(rest), .. }) if rest.is_moving() => {
-                rest.end();
-                true
-            }
             Some(_) => {
-                log::warn!("an operator ends the rest of a client client={client}");
-                self.start_anew(&client, ctx);
+                self.end_rest(&client, ctx);
                 true
             }
             None => false,
+        }
+    }
+}
+
+impl DeliveryFleetActor {
+    /// Somebody wants a client whose actor was given up to go on: its rest ends as soon as nothing is under way to the stash.
+    pub(super) fn end_rest(&mut self, client: &ClientId, ctx: &mut Context<Self>) {
+        match self.clients.get_mut(client) {
+            Some(Client { rest: Some(rest), .. }) if rest.is_moving() => rest.end(),
+            Some(_) => {
+                log::warn!("the rest of a client ends as somebody wished client={client}");
+                self.start_anew(client, ctx);
+            }
+            None => {}
         }
     }
 }

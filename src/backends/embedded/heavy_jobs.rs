@@ -58,14 +58,12 @@ const OPEN: &str = HeavyState::Open.as_str();
 fn read(row: Row) -> JobResult<HeavyJob> {
     let (id, client, kind, parameters, state, position, progress, reason, created_ms, updated_ms) = row;
     let at_ms = (created_ms, updated_ms);
-    let stored =
-        StoredHeavyJob { id, client, kind, parameters, state, position, progress, reason, at_ms };
+    let stored = StoredHeavyJob { id, client, kind, parameters, state, position, progress, reason, at_ms };
     Ok(stored.read()?)
 }
 
 fn find(connection: &mut SqliteConnection, id: &JobId) -> JobResult<Option<HeavyJob>> {
-    let row: Option<Row> =
-        jobs::table.find(id.as_str()).select(COLUMNS).first(connection).optional()?;
+    let row: Option<Row> = jobs::table.find(id.as_str()).select(COLUMNS).first(connection).optional()?;
     row.map(read).transpose()
 }
 
@@ -153,11 +151,7 @@ impl HeavyJobs for SqliteHeavyJobs {
         Box::pin(self.database.write(move |connection| {
             let turned = diesel::update(jobs::table.find(id.as_str()))
                 .filter(jobs::state.eq(from.as_str()))
-                .set((
-                    jobs::state.eq(to.as_str()),
-                    jobs::reason.eq(reason),
-                    jobs::updated_ms.eq(now_ms),
-                ))
+                .set((jobs::state.eq(to.as_str()), jobs::reason.eq(reason), jobs::updated_ms.eq(now_ms)))
                 .execute(connection)?;
             Ok(turned == 1)
         }))

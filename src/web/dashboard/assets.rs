@@ -46,7 +46,7 @@ struct Asset {
     text: &'static str,
 }
 
-static ASSETS: [Asset; 32] = assets![
+static ASSETS: [Asset; 34] = assets![
     "index.html" HTML,
     "icon.svg" SVG,
     "actors.js" JS,
@@ -66,6 +66,7 @@ static ASSETS: [Asset; 32] = assets![
     "format.js" JS,
     "frame.js" JS,
     "job.js" JS,
+    "json.js" JS,
     "keys.js" JS,
     "live.js" JS,
     "main.js" JS,
@@ -74,6 +75,7 @@ static ASSETS: [Asset; 32] = assets![
     "queue_actions.js" JS,
     "queues.js" JS,
     "session.js" JS,
+    "stash.js" JS,
     "system.js" JS,
     "table.js" JS,
     "theme.js" JS,

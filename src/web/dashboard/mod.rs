@@ -119,6 +119,7 @@ struct ClientBoard<'a> {
     #[schema(value_type = Object)]
     client: &'a ClientView,
     /// Delivered and failed of each minute.
+    #[schema(value_type = Vec<Vec<u32>>)]
     minutes: &'a [(u32, u32)],
 }
 

@@ -111,8 +111,12 @@ struct SessionView {
     /// Whether the sender may see the API.
     signed_in: bool,
     /// As whom; left out when nobody is.
-    #[serde(flatten)]
-    who: Option<Who>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    /// What that allows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Role>)]
+    role: Option<AccessRole>,
 }
 
 /// Whether one has to log in, and has
@@ -130,7 +134,8 @@ pub(in crate::web) async fn get(request: HttpRequest, shared: web::Data<Shared>)
     HttpResponse::Ok().json(SessionView {
         needs_token,
         signed_in: caller.is_some(),
-        who: caller.map(Who::from),
+        name: caller.as_ref().map(|caller| caller.name.to_string()),
+        role: caller.map(|caller| caller.role),
     })
 }
 
@@ -153,9 +158,7 @@ pub(in crate::web) async fn put(
     shared: web::Data<Shared>,
 ) -> Result<HttpResponse, Problem> {
     acts(&request)?;
-    let text = body::read(&request, payload, BODY_BYTES).await?;
-    let given: LogIn =
-        serde_json::from_slice(&text).map_err(|_| Problem::bad_request("expected {\"token\"}"))?;
+    let given: LogIn = body::needed_object(&request, payload, BODY_BYTES, r#"{"token"}"#).await?;
     let service = &shared.service;
     if service.access.is_empty() {
         return Ok(HttpResponse::NoContent().finish());

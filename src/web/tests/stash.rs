@@ -67,3 +67,22 @@ async fn what_was_given_up_is_purged_and_what_waits_is_not() {
         assert_eq!(purge(body.clone()).await.0, 400, "{body}");
     }
 }
+
+#[actix_web::test]
+async fn all_rows_of_a_client_are_exported_with_their_payloads() {
+    let world = world();
+    let lines = async |path: &str| {
+        let text = world.get(path).await.text;
+        assert!(text.is_empty() || text.ends_with('\n'));
+        text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()).collect::<Vec<_>>()
+    };
+    let all = lines("/v1/clients/a/export").await;
+    let shown: Vec<_> =
+        all.iter().map(|row| (row["event_id"].as_str().unwrap(), row["state"].as_str().unwrap())).collect();
+    let expected = [("evt_1", "pending"), ("evt_2", "superseded"), ("evt_3", "dead"), ("evt_5", "dead")];
+    assert_eq!(shown, expected);
+    assert_eq!(all[0]["body"], r#"{"id":"1","n":1.10}"#, "byte for byte");
+    assert_eq!(lines("/v1/clients/a/export?state=pending").await.len(), 1);
+    assert!(lines("/v1/clients/nobody/export").await.is_empty());
+    assert_eq!(world.get("/v1/clients/a/export?state=gone").await.problem().0, 400);
+}

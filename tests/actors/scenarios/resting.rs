@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dispatcher::actors::delivery_fleet::RestartActor;
+use dispatcher::actors::delivery_fleet::{RestartActor, TryClient};
 use dispatcher::domain::config::{ClientId, Status};
 use dispatcher::runtime::ExitReason;
 
@@ -74,13 +74,23 @@ fn a_stash_that_is_away_loses_nothing_of_it() {
 
 #[test]
 fn an_operator_ends_the_rest() {
+    is_ended(async |life| life.fleet.send(RestartActor(ClientId::new("a"))).await.unwrap());
+}
+
+#[test]
+fn who_promotes_its_job_or_has_its_webhook_tried_ends_the_rest() {
+    is_ended(async |life| life.fleet.send(TryClient(ClientId::new("a"))).await.unwrap());
+}
+
+/// The rest of a client ends as soon as somebody wishes it so.
+fn is_ended(wish: impl AsyncFnOnce(&Life<'_>) -> bool) {
     let world = world();
     world.life(async |life| {
         break_for_good(life).await;
         life.until("its work is in the stash", || world.rows("a").len() == 3).await;
         world.receiver.heal();
         let asked = world.clock.elapsed();
-        assert!(life.fleet.send(RestartActor(ClientId::new("a"))).await.unwrap());
+        assert!(wish(life).await);
         life.rest().await;
         assert!(world.clock.elapsed() - asked < 5 * SECOND);
         let status = life.actor("a").unwrap().status();

@@ -135,9 +135,7 @@ impl Stash for SqliteStash {
                 let (client, reason, now_ms) = (client.clone(), reason.to_owned(), self.clock.now_ms());
                 let part = self
                     .database
-                    .write(move |connection| {
-                        writes::bury(connection, &client, ownership, &reason, now_ms)
-                    })
+                    .write(move |connection| writes::bury(connection, &client, ownership, &reason, now_ms))
                     .await?;
                 if part == 0 {
                     return Ok(buried);

@@ -116,10 +116,14 @@ fn of_state(
 }
 
 fn page_of(query: &RowQuery) -> String {
-    let document = if query.document.is_some() { "document_hash = ?" } else { "? IS NULL" };
+    // A document has few rows: the plus keeps SQLite from walking all of the client in order to find them.
+    let (document, first) = match query.document {
+        Some(_) => ("document_hash = ?", "+incarnation"),
+        None => ("? IS NULL", "incarnation"),
+    };
     format!(
-        "{COLUMNS} WHERE client = ? AND state = ? AND (incarnation, partition, offset) > (?, ?, ?) AND {document}
-        ORDER BY incarnation, partition, offset LIMIT ?"
+        "{COLUMNS} WHERE client = ? AND state = ? AND ({first}, partition, offset) > (?, ?, ?) AND {document}
+        ORDER BY {first}, partition, offset LIMIT ?"
     )
 }
 

@@ -175,3 +175,31 @@ async fn a_living_actor_is_not_forgotten_and_a_new_one_takes_its_name() {
     let shown = kit.registry().get("probe", "one").unwrap().status();
     assert_eq!((shown.state, shown.published), (Life::Running, Some(Arc::new(json!("second")))));
 }
+
+/// Nobody else has its address.
+struct Alone {
+    own_address: Option<Addr<Self>>,
+}
+
+impl Actor for Alone {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        self.own_address = Some(ctx.address());
+    }
+}
+
+impl actix::Supervised for Alone {}
+
+#[actix_rt::test]
+async fn who_is_to_begin_anew_before_it_has_begun_begins() {
+    let kit = kit(EAGER);
+    let cell = supervise(&kit, &Arbiter::current(), "alone", "", |_| Alone { own_address: None }).cell;
+    cell.restart("too early");
+    for _ in 0..10 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!((cell.phase().life, cell.generation(), cell.status().exits), (Life::Running, 0, [].into()));
+    cell.restart("in time");
+    generation(&cell, 1).await;
+}

@@ -16,13 +16,14 @@ const ATTEMPTS = 30;
 
 export async function client({ root, live, parts: [id], every, listen }) {
   const path = `/v1/clients/${segment(id)}`;
-  let shown, stored, attempts, events, actor;
+  let shown, stored, attempts, events, actor, heavy = [];
   const load = async () => {
     // One that is in the store but not in a snapshot yet, or the other way round, is shown all the same.
     const answers = await Promise.allSettled([get(`/v1/dashboard/${segment(id)}`), get(path), get(`${path}/attempts`, { limit: ATTEMPTS }),
-      get("/v1/operational-events", { client: id, limit: 8, order: "newest" }), get("/v1/actors", { kind: "delivery", filter: id, limit: 200 })]);
+      get("/v1/operational-events", { client: id, limit: 8, order: "newest" }), get("/v1/actors", { kind: "delivery", filter: id, limit: 200 }), get(`${path}/heavy-jobs`)]);
     if (answers[0].status === "rejected" && answers[1].status === "rejected") throw answers[1].reason;
-    const [one, two, three, four, five] = answers.map((answer) => answer.value);
+    const [one, two, three, four, five, six] = answers.map((answer) => answer.value);
+    heavy = six?.heavy_jobs ?? heavy;
     actor = five ? five.rows.find((actor) => actor.id === id) : actor;
     [shown, stored, events] = [one ?? shown, two ?? stored, four?.events ?? events ?? []];
     if (!attempts || !is_read(tried)) attempts = three ?? attempts;
@@ -43,11 +44,11 @@ export async function client({ root, live, parts: [id], every, listen }) {
   const show = () => {
     const now = live.now();
     const view = shown?.client;
-    put(head, h("h1", { title: plain(id) }, foreign(id)), view ? badge(view.phase) : badge("waiting", "not served yet"), h("div", { class: "buttons" }, client_buttons(view, stored)));
+    put(head, h("h1", { title: plain(id) }, foreign(id)), view ? badge(view.phase) : badge("waiting", "not served yet"), h("div", { class: "buttons" }, client_buttons(view, stored, live.snapshot?.service.mode === "cluster")));
     put(said, view ? sentence(view, now) : "Its first numbers come within a second.");
     put(figures, view ? numbers(view, now) : "");
     put(chart, deliveries(view, shown?.minutes ?? []));
-    put(facts, view ? state_list(view, now, actor, live.snapshot?.overview.replicas?.length) : h("p", { class: "empty" }, "Not known yet."));
+    put(facts, view ? state_list(view, now, { actor, heavy, replicas: live.snapshot?.overview.replicas?.length }) : h("p", { class: "empty" }, "Not known yet."));
     put(tried, attempt_table(attempts, now, ATTEMPTS));
     put(happened, event_list(events, now, id));
     put(config, config_of(stored, now));
@@ -87,7 +88,7 @@ function numbers(view, now) {
   return [
     tile("Deliveries", `${rate(view.rate)}/s`, view.failure_rate ? h("span", { class: "bad-text" }, `${rate(view.failure_rate)}/s fail`) : `${count(view.delivered)} since the start`),
     tile("Answer time p95", ms(latency?.p95), latency ? `p50 ${ms(latency.p50)} · p99 ${ms(latency.p99)}` : "none lately"),
-    tile("In the stash", count(view.stashed), view.stashed ? `oldest ${ago(view.oldest_ts_ms, now)} · ${bytes(view.stashed_bytes)}` : "nothing waits"),
+    tile("In the stash", view.stashed ? h("a", { href: `#/stash/${segment(view.client)}` }, count(view.stashed)) : "0", view.stashed ? `oldest ${ago(view.oldest_ts_ms, now)} · ${bytes(view.stashed_bytes)}` : "nothing waits"),
     tile("In memory", count(view.in_flight + view.queued), `${count(view.in_flight)} on the wire · ${count(view.queued)} queued`),
     tile("Next try", view.next_attempt_at_ms ? until(view.next_attempt_at_ms, now) : "–", `last success ${ago(view.last_success_ms, now)}`),
     view.disable_at_ms ? tile("Switched off", until(view.disable_at_ms, now), "if nothing succeeds before", null, "bad") :
@@ -102,20 +103,23 @@ function deliveries(view, minutes) {
     h("p", { class: "quiet axis" }, h("span", {}, "an hour ago"), !minutes.length && h("span", {}, "no whole minute yet"), h("span", {}, "now"))];
 }
 
-function state_list(view, now, actor, live_replicas) {
+function state_list(view, now, { actor, heavy, replicas }) {
   const pairs = [
     ["Since", view.since_ms ? [time(view.since_ms), h("br"), h("span", { class: "quiet" }, ago(view.since_ms, now))] : "it has not been served lately"],
     ["Webhook", view.webhook ?? "–"],
-    view.replica && live_replicas > 1 && ["Replica", h("a", { href: "#/system" }, view.replica)],
+    view.replica && replicas > 1 && ["Replica", h("a", { href: "#/system" }, view.replica)],
     ["Last error", view.last_error ? `${reason(view.last_error.reason)}, ${ago(view.last_error.at_ms, now)}` : "none known"],
     view.dead > 0 && ["Dead", h("a", { href: `#/dead?client=${segment(view.client)}` }, count(view.dead))],
     view.dropped > 0 && ["Dropped", `${count(view.dropped)}: it needs a resync`],
     view.owner && ["Owner", [foreign(view.owner), view.blocked && " (blocked)"]],
     ["Actor", view.actor ? [badge(view.actor), ` ${view.restarts ? `restarted ${plural(view.restarts, "time")}` : "never restarted"}`] : "none: it rests"],
     actor?.last_cause && ["Last broke", cause(actor)],
+    ...heavy.slice(0, 2).map((job) => [job.kind[0].toUpperCase() + job.kind.slice(1), [badge(job.state), ` ${job.reason ? plain(job.reason) : counted(job.progress)}, ${ago(job.updated_ms, now)}`]]),
   ];
   return [h("div", { class: "title" }, h("h2", {}, "State")), h("dl", {}, pairs.filter(Boolean).map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]))];
 }
+
+const counted = (progress) => Object.entries(progress ?? {}).filter(([, value]) => typeof value === "number").map(([name, value]) => `${count(value)} ${name.replaceAll("_", " ")}`).join(", ");
 
 function config_of(stored, now) {
   const found = stored?.config;

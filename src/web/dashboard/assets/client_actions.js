@@ -6,12 +6,14 @@ import { deed } from "./session.js";
 import { count, plain } from "./format.js";
 
 // The buttons for a client as it is now; the service decides by what it is then.
-export function client_buttons(view, stored) {
+export function client_buttons(view, stored, can_resync) {
   const has_config = stored?.config && !stored.config.deleted;
   const is_active = has_config && stored.config.status === "ACTIVE";
   return [
     (view?.dead ?? 0) > 0 && deed("replay", `Replay ${count(view.dead)} dead`),
+    (view?.dead ?? 0) > 0 && deed("purge", "Delete dead", { class: "danger" }),
     has_config && deed("retry", "Try now"),
+    has_config && can_resync && deed("resync", "Resync"),
     view?.actor && deed("restart", "Restart actor"),
     has_config && (stored.paused ? deed("resume", "Resume", { class: "strong" }) : deed("pause", "Pause")),
     has_config && (is_active ? deed("disable", "Disable", { class: "danger" }) : deed("enable", "Enable", { class: "strong" })),
@@ -33,6 +35,11 @@ export const CLIENT_ACTIONS = {
   replay: (id, path) => act({ question: { title: `Replay the dead letters of ${plain(id)}?`, button: "Replay",
     text: "The oldest 100 that no newer change has replaced are sent again." }, path: `${path}/dead-letters/replay`, body: {},
     done: (answer) => `${answer.replayed} replayed${answer.next ? ", there are more" : ""}${refusals(answer.refused)}` }),
+  resync: (id, path) => act({ question: { title: `Resync ${plain(id)}?`, button: "Resync",
+    text: ["Every document that it may see is sent to it, as MongoDB has it now. A job does it; that may take long."] },
+    path: `${path}/resync`, body: { again: true }, done: ({ job }) => `the resync is ${job.state}` }),
+  purge: (id, path) => act({ question: { title: `Delete the dead letters of ${plain(id)}?`, danger: true, button: "Delete", text: "Their payloads are gone then, and can never be sent; at most 1,000 at a time." },
+    path: `${path}/purge`, body: { state: "dead", limit: 1000 }, done: ({ purged, more }) => `${purged} deleted${more ? ", there are more" : ""}` }),
 };
 
 // An actor begins anew.

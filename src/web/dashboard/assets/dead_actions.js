@@ -4,16 +4,15 @@ import { h } from "./dom.js";
 import { api, get, segment } from "./api.js";
 import { act, say, show_dialog } from "./dialog.js";
 import { plain } from "./format.js";
+import { laid_out } from "./json.js";
 
 export const letter_path = (client, event) => `/v1/dead-letters/${segment(client)}/${segment(event)}`;
 
 // A payload is only read when it is asked for.
-export async function show_payload(client, event) {
+export async function show_payload(client, event, path = letter_path(client, event)) {
   try {
-    const letter = await get(letter_path(client, event), { body: true });
-    let text = letter.body ?? letter.body_base64;
-    // Laid out for reading only when that changes no number.
-    try { const laid = JSON.stringify(JSON.parse(text), null, 2); if (JSON.stringify(JSON.parse(text)) === text) text = laid; } catch { /* As it is. */ }
+    const letter = await get(path, { body: true });
+    const text = letter.body === undefined ? letter.body_base64 : laid_out(letter.body);
     show_dialog(`Payload of ${plain(letter.document)}`, "large", h("p", { class: "quiet" }, `${event} for ${plain(client)}`), h("pre", { tabindex: "0" }, plain(text)));
   } catch (error) { say(error.message, "bad"); }
 }

@@ -13,6 +13,7 @@ const VIEWS = {
   overview: { open: overview },
   clients: { open: async (place) => (await import("./clients.js")).clients(place) },
   client: { of: "clients", open: async (place) => (await import("./client.js")).client(place) },
+  stash: { of: "clients", open: async (place) => (await import("./stash.js")).stash(place) },
   queues: { open: async (place) => (place.parts.length ? (await import("./queue.js")).queue(place) : (await import("./queues.js")).queues(place)) },
   job: { of: "queues", open: async (place) => (await import("./job.js")).job(place) },
   actors: { open: async (place) => (await import("./actors.js")).actors(place) },
