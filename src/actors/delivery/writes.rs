@@ -16,7 +16,7 @@ use crate::ports::stash::{Ownership, StashBatch};
 use crate::ports::{StoreError, StoreResult};
 
 /// How many writes go into one message.
-const AT_ONCE: usize = 64;
+const AT_ONCE: usize = 128;
 
 /// The wait before writes are tried again that the store did not take.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
