@@ -285,7 +285,8 @@ mod tests {
 
     #[test]
     fn an_actor_that_everything_needs_and_that_is_given_up_ends_the_process() {
-        const NAME: &str = "app::actor_tree::tests::an_actor_that_everything_needs_and_that_is_given_up_ends_the_process";
+        const NAME: &str =
+            "app::actor_tree::tests::an_actor_that_everything_needs_and_that_is_given_up_ends_the_process";
         if std::env::var_os(CHILD).is_some() {
             return System::new().block_on(async {
                 let policy = RestartPolicy { limit: 2, ..RestartPolicy::default() };
