@@ -23,6 +23,8 @@ WORKDIR /data
 VOLUME /data
 # From outside the container the API needs DISPATCHER_ADMIN_TOKEN (or DISPATCHER_ADMIN_TOKEN_FILE).
 ENV DISPATCHER_DATA_DIR=/data DISPATCHER_API_HOST=0.0.0.0
+# The C library keeps freed memory for the thread that had it: few pools, and it is there for all.
+ENV MALLOC_ARENA_MAX=2
 EXPOSE 4010
 STOPSIGNAL SIGTERM
 # Probes: GET /livez and GET /readyz.

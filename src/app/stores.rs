@@ -59,7 +59,6 @@ impl OwnerKicks for Alone {}
 
 impl ActorRestarts for Alone {}
 /// What a resync reads.
-#[cfg_attr(not(feature = "cluster"), expect(dead_code, reason = "without the cluster nobody makes one"))]
 pub(super) struct ResyncStores {
     pub(super) documents: Arc<dyn Documents>,
     pub(super) progress: Arc<dyn SourceProgress>,

@@ -10,7 +10,7 @@ use crate::domain::transfer::{DocumentHash, EventId, NewTransfer, Sequence};
 
 /// How many rows a page of the drain looks at, at most: of a client with 1,000,000 of which none may be attempted yet, each question is as
 /// quick as of any other.
-pub const LOOKED_AT: usize = 5_000;
+pub const LOOKED_AT: usize = 2_000;
 
 /// The right to write rows of the clients of a partition: every write names it, and is refused when
 /// somebody else took the partition since.

@@ -4,7 +4,7 @@ import { SOON, agree, audit, go, press, wish } from "./page.js";
 
 const BROKEN = [["frail", /panicked/, /fault\.rs:\d+/], ["icy", /frozen/, /took no message/], ["dizzy", /lost its thread/, /made no progress/]];
 
-export async function break_and_come_back(page) {
+export async function sees_actors_break_and_come_back(page) {
   for (const [client, cause, more] of BROKEN) {
     await go(page, "actors");
     await wish(`break ${client}`);
@@ -22,7 +22,7 @@ export async function break_and_come_back(page) {
   }
 }
 
-export async function restarts_one(page) {
+export async function restarts_an_actor(page) {
   await wish("changes");
   await go(page, "client/acme");
   await press(page, "Restart actor");

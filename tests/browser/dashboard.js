@@ -2,16 +2,16 @@
 // started us, answered by a line of input; anything that is not as it should be ends with a stack and exit code 1.
 
 import assert from "node:assert/strict";
-import { break_and_come_back, restarts_one } from "./actors.js";
-import { replays_one } from "./dead_letters.js";
-import { degrades_drains_and_recovers, is_on_the_overview, is_paused_and_disabled } from "./delivery.js";
-import { does_not_burst, stay_text } from "./hostile.js";
-import { are_read_without_jumps, are_walked_by_keys } from "./many.js";
+import { sees_actors_break_and_come_back, restarts_an_actor } from "./actors.js";
+import { replays_a_dead_letter } from "./dead_letters.js";
+import { sees_a_client_degrade_drain_and_recover, sees_it_on_the_overview, pauses_and_disables } from "./delivery.js";
+import { reads_very_long_text, reads_hostile_text } from "./hostile.js";
+import { reads_many_clients_without_jumps, walks_by_keys } from "./many.js";
 import { outlives_the_service } from "./outage.js";
 import { SOON, audit, browser, go, log_in, open, problems, token, url, wish } from "./page.js";
 import { pauses_a_queue, promotes_a_job } from "./queues.js";
-import { is_small_and_soon_there } from "./speed.js";
-import { cannot_act, is_written_down } from "./viewer.js";
+import { has_a_small_page_soon } from "./speed.js";
+import { as_a_viewer_cannot_act, finds_it_written_down } from "./viewer.js";
 
 async function logs_in(page) {
   await page.goto(`${url}/dashboard`);
@@ -36,13 +36,13 @@ async function looks_at_everything(page, where) {
   await page.getByText("there is no such client").waitFor();
 }
 
-const PARTS = [logs_in, is_small_and_soon_there, degrades_drains_and_recovers, is_on_the_overview, is_paused_and_disabled, restarts_one, break_and_come_back, replays_one,
-  promotes_a_job, pauses_a_queue, cannot_act, is_written_down, outlives_the_service, stay_text, does_not_burst, are_read_without_jumps, are_walked_by_keys];
+const PARTS = [logs_in, has_a_small_page_soon, sees_a_client_degrade_drain_and_recover, sees_it_on_the_overview, pauses_and_disables, restarts_an_actor, sees_actors_break_and_come_back, replays_a_dead_letter,
+  promotes_a_job, pauses_a_queue, as_a_viewer_cannot_act, finds_it_written_down, outlives_the_service, reads_hostile_text, reads_very_long_text, reads_many_clients_without_jumps, walks_by_keys];
 
 try {
   const page = await open({ colorScheme: "light" });
   for (const part of PARTS) {
-    await wish(`it ${part.name.replaceAll("_", " ")}`);
+    await wish(`${part.name.replaceAll("_", " ")}`);
     await part(page);
   }
   await wish("it looks at everything");

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { SOON, audit, go, press, wish } from "./page.js";
 
-export async function replays_one(page) {
+export async function replays_a_dead_letter(page) {
   await go(page, "dead");
   const letter = page.getByRole("row", { name: /frail/ });
   await letter.getByText("breaks its actor each time").waitFor(SOON);

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { SOON, agree, audit, go, press, state, wish } from "./page.js";
 
-export async function degrades_drains_and_recovers(page) {
+export async function sees_a_client_degrade_drain_and_recover(page) {
   await wish("changes");
   await go(page, "client/acme");
   await state(page, "healthy");
@@ -25,7 +25,7 @@ export async function degrades_drains_and_recovers(page) {
   await state(page, "healthy");
 }
 
-export async function is_on_the_overview(page) {
+export async function sees_it_on_the_overview(page) {
   await wish("down");
   await wish("changes");
   await go(page, "overview");
@@ -38,7 +38,7 @@ export async function is_on_the_overview(page) {
   await state(page, "healthy");
 }
 
-export async function is_paused_and_disabled(page) {
+export async function pauses_and_disables(page) {
   await go(page, "client/acme");
   await press(page, "Pause");
   await agree(page, "Cancel");

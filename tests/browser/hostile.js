@@ -14,7 +14,7 @@ const fits = async (page, what) => {
   assert.ok(sideways <= 0, `${what} makes the page ${sideways} pixels too wide`);
 };
 
-export async function stay_text(page) {
+export async function reads_hostile_text(page) {
   await wish("hostile clients");
   for (const [id, shown] of [[MARKUP, MARKUP], [TURNED, "safe\\u202eexe.live"], [LONG, LONG]]) {
     await go(page, `clients?filter=${encodeURIComponent(id.slice(0, 60))}`);
@@ -28,7 +28,7 @@ export async function stay_text(page) {
   assert.equal(await page.locator("main img, main script, main b").count(), 0, "nothing became an element");
 }
 
-export async function does_not_burst(page) {
+export async function reads_very_long_text(page) {
   await page.route("**/v1/dashboard?*", async (route) => {
     const answer = await (await route.fetch()).json();
     Object.assign(answer.clients.rows[0], { client: LONGER, reason: MARKUP.repeat(30) });

@@ -54,7 +54,7 @@ async function is_gone_through(page) {
   await page.getByRole("link", { name: /^many-007/ }).first().waitFor(SOON);
 }
 
-export async function are_read_without_jumps(page) {
+export async function reads_many_clients_without_jumps(page) {
   await wish("many clients");
   await go(page, "clients?sort=client");
   const total = await page.locator(".foot p").textContent();
@@ -73,7 +73,7 @@ export async function are_read_without_jumps(page) {
   assert.ok(tasks.filter((task) => task > SMOOTH).length <= 2, `the page is not smooth: ${tasks.slice(0, 20)}`);
 }
 
-export async function are_walked_by_keys(page) {
+export async function walks_by_keys(page) {
   // The place is in the address: it comes back as it was.
   await page.reload();
   await page.getByRole("link", { name: /^many-007/ }).first().waitFor(SOON);

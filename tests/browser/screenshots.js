@@ -4,7 +4,7 @@
 import { browser, go, log_in, open, token, url } from "./page.js";
 
 const client = process.argv[4] ?? "flaky";
-const PICTURES = [["overview", "overview", "light", 1280, 860], ["clients", "clients", "dark", 1280, 620], ["client", `client/${client}`, "light", 1280, 860], ["phone", "overview", "dark", 390, 844]];
+const PICTURES = [["overview", "overview", "light", 1280, 860], ["clients", "clients", "dark", 1280, 360], ["client", `client/${client}`, "light", 1280, 860], ["phone", "overview", "dark", 390, 844]];
 
 for (const [name, place, colorScheme, width, height] of PICTURES) {
   const page = await open({ colorScheme, viewport: { width, height } });

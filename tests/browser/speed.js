@@ -9,7 +9,7 @@ const LATEST = 200;
 // may take longer alike.
 const BARE = 40;
 
-export async function is_small_and_soon_there(page) {
+export async function has_a_small_page_soon(page) {
   const storageState = await page.context().storageState();
   const [painted, bare, shown] = [[], [], []];
   for (let time = 0; time < 5; time += 1) {

@@ -5,7 +5,7 @@ import { SOON, VIEWER, audit, go, log_in, open, token, wish } from "./page.js";
 
 const ACTS = ["Pause", "Resume", "Disable", "Enable", "Try now", "Restart", "Restart actor", "Replay", "Delete", "Delete dead", "Payload", "Promote", "Remove", "Read again"];
 
-export async function cannot_act() {
+export async function as_a_viewer_cannot_act() {
   const page = await open({});
   await log_in(page, VIEWER);
   await page.getByText("wall (viewer)").waitFor(SOON);
@@ -22,7 +22,7 @@ export async function cannot_act() {
   await page.context().close();
 }
 
-export async function is_written_down(page) {
+export async function finds_it_written_down(page) {
   await go(page, "events/audit");
   for (const [who, outcome] of [["admin", "done"], ["wall", "refused"]]) {
     const row = page.getByRole("row", { name: new RegExp(`${who} restart actor`) }).first();

@@ -50,7 +50,7 @@ async fn parts_are_found_by_the_others_until_their_time_is_over() {
     assert_eq!(parts.base(&two).await.unwrap(), None);
     assert!(parts.publish(&two, part("x", Some("y")), Duration::from_millis(50)).await.unwrap());
     soon(async {
-        while parts.others(&one).await.unwrap() != [] {
+        while !parts.others(&one).await.unwrap().is_empty() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     })

@@ -10,6 +10,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::print_stderr,
+    clippy::print_stdout,
     reason = "all of this is test code: it fails by panic, and its figures are for people"
 )]
 

@@ -124,7 +124,7 @@ pub(super) async fn exchange(
     let mut work = started.elapsed();
     let needed = read.iter().filter_map(|(replica, now)| {
         let needs = now.as_ref().is_ok_and(|now| known.needs_base(replica, now));
-        needs.then(|| async move { (replica.clone(), parts.base(replica).await) })
+        needs.then_some(async move { (replica.clone(), parts.base(replica).await) })
     });
     let bases = timeout(PATIENCE, join_all(needed)).await.map_err(late)?;
     let started = Instant::now();

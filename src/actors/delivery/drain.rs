@@ -47,7 +47,7 @@ const RECHECK_HELD: Duration = Duration::from_secs(15);
 
 /// How much later the next pass begins for each page on which nothing could be sent: of a client for which very much waits that has its time,
 /// a pass reads everything.
-const REST: Duration = Duration::from_millis(20);
+const REST: Duration = Duration::from_millis(10);
 
 /// The pause before a pass that a commit asked for: rows come in crowds.
 const SOON: Duration = Duration::from_millis(20);

@@ -297,7 +297,9 @@ impl WebhookDeliveryActor {
             self.dispatch(ctx);
             self.drain(ctx);
         }
-        if self.write(ctx) && self.life.loaded {
+        // What followed at once may have made room for more, and that writes again.
+        while self.write(ctx) && self.life.loaded {
+            self.take_in(ctx);
             self.dispatch(ctx);
         }
         self.save_state(ctx);

@@ -15,8 +15,11 @@ use crate::domain::transfer::{Sequence, Transfer};
 use crate::ports::stash::{Ownership, StashBatch};
 use crate::ports::{StoreError, StoreResult};
 
-/// How many writes go into one message.
-const AT_ONCE: usize = 64;
+/// How many writes go into one message: what the intake takes at once. Its partition waits for it.
+const AT_ONCE: usize = 512;
+
+/// The same of a drain, for which nobody waits: small, so that the writes of others come between.
+const OF_DRAIN_AT_ONCE: usize = 128;
 
 /// The wait before writes are tried again that the store did not take.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
@@ -147,7 +150,9 @@ impl WebhookDeliveryActor {
     pub(super) fn write(&mut self, ctx: &mut Context<Self>) -> bool {
         let mut followed = false;
         while !self.life.writes.under_way {
-            let count = self.life.writes.queue.len().min(AT_ONCE);
+            let queue = &self.life.writes.queue;
+            let of_drain = queue.front().is_some_and(|first| first.of_drain);
+            let count = queue.len().min(if of_drain { OF_DRAIN_AT_ONCE } else { AT_ONCE });
             if count == 0 {
                 break;
             }

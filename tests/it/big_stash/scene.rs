@@ -106,10 +106,13 @@ impl Figures {
     }
 }
 
+/// Makes records what a service's source has.
+type AsSourced<'a> = Box<dyn Fn(&[Value]) -> Vec<Value> + 'a>;
+
 pub(super) struct Scene<'a> {
     service: &'a Service,
     /// The records as this service's source has them.
-    as_sourced: Box<dyn Fn(&[Value]) -> Vec<Value> + 'a>,
+    as_sourced: AsSourced<'a>,
     big: Receiver,
     arrived: Arrivals,
     sent: usize,

@@ -15,9 +15,9 @@ use crate::domain::stash::{Claim, RowState, StashPage};
 use crate::domain::transfer::Sequence;
 use crate::ports::stash::LOOKED_AT;
 
-/// A document is held by a row that may not be tried yet, or that somebody has in hand. The second line of the condition is that of the
-/// index `stash_held`: a document with 10,000 rows costs one look.
-const HELD: &str = "EXISTS (SELECT 1 FROM stash AS held
+/// A document is held by a row that may not be tried yet, or that somebody has in hand. Such rows are few, but SQLite would choose an index that
+/// leads to all rows of the document.
+const HELD: &str = "EXISTS (SELECT 1 FROM stash AS held INDEXED BY stash_held
     WHERE held.client = stash.client AND held.document_hash = stash.document_hash
     AND held.state = 'pending' AND (held.next_attempt_at_ms > 0 OR held.claim IS NOT NULL)
     AND (held.next_attempt_at_ms > ";
@@ -66,9 +66,14 @@ pub(super) fn drainable(
     let (incarnation, partition, offset) = bounds.after.map_or((-1, -1, -1), |after| {
         (i64::from(after.incarnation), i64::from(after.partition), after.offset)
     });
-    let after_place = stash::incarnation.gt(incarnation).or(stash::incarnation.eq(incarnation).and(
-        stash::partition.gt(partition).or(stash::partition.eq(partition).and(stash::offset.gt(offset))),
-    ));
+    // As one value: else every page would walk over the index from the first row on.
+    let after_place = sql::<Bool>("(stash.incarnation, stash.partition, stash.offset) > (")
+        .bind::<BigInt, _>(incarnation)
+        .sql(", ")
+        .bind::<BigInt, _>(partition)
+        .sql(", ")
+        .bind::<BigInt, _>(offset)
+        .sql(")");
     let held = sql::<Bool>(HELD)
         .bind::<BigInt, _>(held.0)
         .sql(" AND coalesce(held.last_failed_at_ms, 0) <= ")
@@ -82,7 +87,6 @@ pub(super) fn drainable(
         ))
         .filter(stash::client.eq(client.as_str()))
         .filter(stash::state.eq(RowState::Pending.as_str()))
-        .filter(stash::incarnation.ge(incarnation))
         .filter(after_place)
         .order((stash::incarnation, stash::partition, stash::offset))
         .limit(LOOKED_AT as i64)

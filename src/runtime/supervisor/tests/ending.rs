@@ -178,6 +178,7 @@ async fn a_living_actor_is_not_forgotten_and_a_new_one_takes_its_name() {
 
 /// Nobody else has its address.
 struct Alone {
+    began: Arc<tokio::sync::Notify>,
     own_address: Option<Addr<Self>>,
 }
 
@@ -186,6 +187,7 @@ impl Actor for Alone {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         self.own_address = Some(ctx.address());
+        self.began.notify_one();
     }
 }
 
@@ -193,13 +195,14 @@ impl actix::Supervised for Alone {}
 
 #[actix_rt::test]
 async fn who_is_to_begin_anew_before_it_has_begun_begins() {
-    let kit = kit(EAGER);
-    let cell = supervise(&kit, &Arbiter::current(), "alone", "", |_| Alone { own_address: None }).cell;
+    let (kit, began) = (kit(EAGER), Arc::new(tokio::sync::Notify::new()));
+    let inside = began.clone();
+    let make = move |_| Alone { began: inside, own_address: None };
+    let cell = supervise(&kit, &Arbiter::current(), "alone", "", make).cell;
     cell.restart("too early");
-    for _ in 0..10 {
-        tokio::task::yield_now().await;
-    }
+    began.notified().await;
     assert_eq!((cell.phase().life, cell.generation(), cell.status().exits), (Life::Running, 0, [].into()));
     cell.restart("in time");
     generation(&cell, 1).await;
+    began.notified().await;
 }

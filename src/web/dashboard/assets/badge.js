@@ -14,9 +14,9 @@ const SHAPES = {
 const WORDS = {
   good: ["healthy", "running", "completed", "delivered", "ok", "live", "recovered", "enabled", "resumed", "ready", "done"],
   bad: ["degraded", "failed", "down", "overflow", "dead_letter", "actor_failed", "source_gap", "transfer_gap", "dead", "lost"],
-  busy: ["draining", "restarting", "active", "actor_restarted", "disable_warning"],
+  busy: ["draining", "restarting", "active", "open", "actor_restarted", "disable_warning"],
   held: ["paused"],
-  off: ["disabled", "stopped", "superseded", "gone", "refused"],
+  off: ["disabled", "stopped", "superseded", "gone", "refused", "cancelled"],
   wait: ["waiting", "prioritized", "delayed", "connecting"],
 };
 const KINDS = Object.fromEntries(Object.entries(WORDS).flatMap(([kind, words]) => words.map((word) => [word, kind])));

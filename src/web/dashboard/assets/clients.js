@@ -97,7 +97,7 @@ export async function clients({ root, live, query, signal, every, listen }) {
 }
 
 const columns = (now) => [
-  { name: "Client", sort: "client", wide: "p20", of: (client) => client_link(client.client) },
+  { name: "Client", sort: "client", wide: "p16", of: (client) => client_link(client.client) },
   { name: "State", sort: "problems", kind: "state", wide: "w120", of: (client) => badge(client.phase) },
   { name: "Why", kind: "cut", spare: true, of: (client) => why(client, now) },
   { name: "Next try", kind: "n", wide: "w100", spare: true, of: (client) => until(client.next_attempt_at_ms, now) },
