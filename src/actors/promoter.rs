@@ -166,9 +166,13 @@ impl PromoterServices {
                 && !matches!(state.phase, Phase::Paused | Phase::Disabled)
         };
         let now_ms = self.clock.now_ms();
+        let with_rows = backlogs.iter().filter(|(_, backlog)| backlog.pending > 0);
+        let has_rows: HashSet<&ClientId> = with_rows.map(|(client, _)| client).collect();
         let failing: Vec<_> = states
             .iter()
             .filter(|(client, state)| state.failing_since_ms.is_some() && serves(client, state))
+            // With nothing to send there is no last try, and no attempt that would ever end the failure.
+            .filter(|(client, _)| has_rows.contains(client))
             .collect();
 
         let waiting: Vec<_> = backlogs
