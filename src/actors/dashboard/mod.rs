@@ -4,7 +4,7 @@
 //! their table. Stores are asked for all clients at once, and rest after it. It lives on a thread of its own. Whoever watches reads the last
 //! snapshot; nobody's question makes work here.
 //!
-//! Where there are several replicas each tells the others what it alone knows ([`exchange`]), so that any of them shows the whole.
+//! Where there are several replicas each tells the others what it alone knows (`exchange`), so that any of them shows the whole.
 
 mod client;
 mod exchange;

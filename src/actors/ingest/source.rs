@@ -29,6 +29,9 @@ use crate::runtime::Cell;
 /// Bytes of transfers beyond which a batch is committed in parts.
 const WORK_BYTES: usize = 32 << 20;
 
+/// Bytes of a record of which reading takes long enough to matter: milliseconds.
+const LARGE_RECORD: usize = 1 << 20;
+
 /// Reads the source stream.
 #[derive(Clone)]
 pub struct SourceStage {
@@ -124,7 +127,11 @@ impl SourceStage {
         lookup: &mut Lookup,
         records: &[SourceRecord],
     ) -> StoreResult<()> {
-        let events: Vec<_> = records.iter().map(|record| self.read(record)).collect();
+        let mut events = Vec::with_capacity(records.len());
+        for record in records {
+            events.push(self.read(record));
+            give_way(record).await;
+        }
         self.look_up(lookup, records, &events).await?;
         let mut work = Work::default();
         for (record, event) in records.iter().zip(events) {
@@ -135,6 +142,7 @@ impl SourceStage {
                 self.config_changed(config_hint(change)).await?;
             }
             self.add(record, event, &mut work);
+            give_way(record).await;
             if work.bytes >= WORK_BYTES {
                 self.commit(consumer, std::mem::take(&mut work)).await?;
             }
@@ -276,6 +284,13 @@ impl SourceStage {
             work.bytes += transfer.weight();
             work.commit.transfers.push(transfer);
         }
+    }
+}
+
+/// After work on a large record, others on the thread have their turn: so it does not look as if it had stopped.
+async fn give_way(record: &SourceRecord) {
+    if record.value.as_ref().is_some_and(|value| value.len() >= LARGE_RECORD) {
+        tokio::task::yield_now().await;
     }
 }
 

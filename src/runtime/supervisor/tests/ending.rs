@@ -112,6 +112,7 @@ async fn the_observer_is_told_of_what_broke_and_of_nothing_else() {
     let policy = RestartPolicy { limit: 1, ..EAGER };
     let kit = Kit::observed(Arc::new(|_| {}), Arc::new(on_broken), policy);
     let (Supervised { addr, cell }, _) = start(&kit, "one");
+    addr.send(Note(1)).await.unwrap();
     cell.restart("as somebody wished");
     generation(&cell, 1).await;
     addr.do_send(Break::Handler);
