@@ -149,7 +149,7 @@ pub trait EventLog: Send + Sync {
 /// A group's place in the source stream.
 pub trait SourceConsumer: Send + Sync {
     /// The next records in order, at least one: waits for them. Cancel-safe: a batch that was not
-    /// received is handed out again. `Unavailable` may be asked again.
+    /// received is handed out again. `Unavailable` may be asked again. `Fenced`: this consumer has ended, open another.
     fn next(&self) -> BoxFuture<'_, StoreResult<Vec<SourceRecord>>>;
 
     /// Writes what was made of the records together with their offsets: one transaction.
@@ -206,7 +206,7 @@ pub enum TransferEvent {
 
 /// A group's place in the transfer log.
 pub trait TransferConsumer: Send + Sync {
-    /// What happens next. Cancel-safe.
+    /// What happens next. Cancel-safe. `Unavailable` may be asked again. `Fenced`: this consumer has ended, open another.
     fn next(&self) -> BoxFuture<'_, StoreResult<TransferEvent>>;
 
     /// Commits the next offsets to read, by partition. What was lost since, also if it came again, is not committed by it: an offset

@@ -15,10 +15,10 @@ const DOWN_OF: usize = 10;
 const RECORDS_A_REQUEST: usize = 500;
 const LIMIT_MIB: u64 = 300;
 
-/// How many events are sent: 50,000, or what `DISPATCHER_TEST_EVENTS` says.
+/// How many events are sent: 100,000, or what `DISPATCHER_TEST_EVENTS` says.
 fn events() -> usize {
     std::env::var("DISPATCHER_TEST_EVENTS")
-        .map_or(50_000, |text| text.replace('_', "").parse().expect("DISPATCHER_TEST_EVENTS is a number"))
+        .map_or(100_000, |text| text.replace('_', "").parse().expect("DISPATCHER_TEST_EVENTS is a number"))
 }
 
 #[actix_web::test]

@@ -18,7 +18,7 @@ use crate::services::Kind;
 
 const CLIENTS: usize = 10;
 const DOCUMENTS: usize = 200;
-const WITHIN: Duration = Duration::from_secs(180);
+const WITHIN: Duration = Duration::from_secs(60);
 /// How long each outage lasts, in a usual run.
 const OUTAGE: Duration = Duration::from_secs(4);
 

@@ -20,7 +20,7 @@ const DOCUMENTS: usize = 500;
 const BATCH: usize = 250;
 const WITHIN: Duration = Duration::from_secs(120);
 /// Longer than a session: the group gives its partitions to the others. In a usual run.
-const FROZEN: Duration = Duration::from_secs(15);
+const FROZEN: Duration = Duration::from_secs(30);
 /// `session.timeout` minus a second, from the last commit on.
 const PERMISSION: Duration = Duration::from_secs(9);
 

@@ -71,34 +71,47 @@ impl Stage for SourceStage {
     fn run(self, cell: Cell) -> LocalBoxFuture<'static, ()> {
         Box::pin(async move {
             let mut patience = Patience::new("source stream");
-            let consumer = loop {
+            while !self.stop.is_cancelled() {
                 match self.log.source(&self.group, self.limits).await {
-                    Ok(consumer) => break consumer,
+                    Ok(consumer) => self.read_with(&cell, consumer, &mut patience).await,
                     Err(err) => patience.after(&err).await,
                 }
-            };
-            // Not held: a consumer that is not read any more must leave its group.
-            let asked = Arc::downgrade(&consumer);
-            self.lag.is(Box::new(move || {
-                let consumer = asked.upgrade();
-                Box::pin(async move {
-                    match consumer {
-                        Some(consumer) => consumer.lag().await,
-                        None => Err(StoreError::Unavailable("the log is not read".to_owned())),
-                    }
-                })
-            }));
-            self.read_stream(&cell, &*consumer, patience).await;
+            }
         })
     }
 }
 
 impl SourceStage {
-    async fn read_stream(&self, cell: &Cell, consumer: &dyn SourceConsumer, mut patience: Patience) {
+    /// Reads until it is to stop, or this consumer has ended.
+    async fn read_with(&self, cell: &Cell, consumer: Arc<dyn SourceConsumer>, patience: &mut Patience) {
+        // Not held: a consumer that is not read any more must leave its group.
+        let asked = Arc::downgrade(&consumer);
+        self.lag.is(Box::new(move || {
+            let consumer = asked.upgrade();
+            Box::pin(async move {
+                match consumer {
+                    Some(consumer) => consumer.lag().await,
+                    None => Err(StoreError::Unavailable("the log is not read".to_owned())),
+                }
+            })
+        }));
+        if let Err(why) = self.read_stream(cell, &*consumer, patience).await {
+            patience.after(&why).await;
+        }
+    }
+
+    /// # Errors
+    /// The consumer has ended.
+    async fn read_stream(
+        &self,
+        cell: &Cell,
+        consumer: &dyn SourceConsumer,
+        patience: &mut Patience,
+    ) -> StoreResult<()> {
         let mut lookup = Lookup::default();
         loop {
             let batch = tokio::select! {
-                () = self.stop.cancelled() => return,
+                () = self.stop.cancelled() => return Ok(()),
                 batch = consumer.next() => batch,
             };
             cell.handling("batch");
@@ -112,6 +125,9 @@ impl SourceStage {
                     self.metrics.store_errors.with_label_values(&["log"]).inc();
                     patience.after(&err).await;
                     while let Err(err) = consumer.rewind().await {
+                        if !err.is_transient() {
+                            return Err(err);
+                        }
                         patience.after(&err).await;
                     }
                 }

@@ -176,6 +176,11 @@ impl Run {
                     self.places.borrow_mut().came(partition, transfers);
                     self.until_handed_over().await;
                 }
+                Err(err) if !err.is_transient() => {
+                    log::error!("transfer consumer is replaced err={err}");
+                    self.cell.restart("its consumer has ended");
+                    std::future::pending::<()>().await;
+                }
                 Err(err) => {
                     self.stage.metrics.store_errors.with_label_values(&["log"]).inc();
                     patience.after(&err).await;

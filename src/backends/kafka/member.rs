@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use rdkafka::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
@@ -15,6 +16,7 @@ use rdkafka::topic_partition_list::TopicPartitionList;
 use rdkafka::types::RDKafkaRespErr;
 
 use super::watch::Watch;
+use crate::ports::StoreError;
 
 /// What the group wants of a member.
 pub(super) enum Rebalance {
@@ -88,6 +90,35 @@ fn answer(consumer: &BaseConsumer<Member>, rebalance: &Rebalance) {
     if let Err(err) = answered {
         log::debug!("group was not answered err={err}");
     }
+}
+
+/// A consumer that cannot begin for this long although the brokers answer will never: librdkafka has lost one of them from sight. Longer than a
+/// transaction may hold back what a group has committed: 10 s, and 10 s until the brokers look.
+const GIVE_UP: Duration = Duration::from_secs(30);
+
+/// How long the brokers may take to show that they answer.
+const ANSWER: Duration = Duration::from_secs(2);
+
+/// Since when a member cannot begin with what the group gave it.
+#[derive(Default)]
+pub(super) struct Beginning(Option<Instant>);
+
+impl Beginning {
+    /// It has begun.
+    pub(super) fn worked(&mut self) {
+        self.0 = None;
+    }
+
+    /// It could not. Returns whether another consumer would do better.
+    pub(super) fn failed(&mut self, consumer: &BaseConsumer<Member>) -> bool {
+        let since = *self.0.get_or_insert_with(Instant::now);
+        since.elapsed() >= GIVE_UP && consumer.fetch_metadata(None, ANSWER).is_ok()
+    }
+}
+
+/// The thread of a consumer has ended, however it did.
+pub(super) fn ended() -> StoreError {
+    StoreError::Fenced("the consumer has ended".to_owned())
 }
 
 /// Reads these partitions too, each from its offset in the list on.

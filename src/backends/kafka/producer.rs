@@ -52,11 +52,13 @@ pub(super) struct Transactions {
     timeout: Duration,
     watch: Watch,
     producer: Option<ThreadedProducer<Reports>>,
+    /// The last transaction may be open still.
+    unfinished: bool,
 }
 
 impl Transactions {
     pub(super) fn new(config: ClientConfig, timeout: Duration, watch: Watch) -> Self {
-        Self { config, timeout, watch, producer: None }
+        Self { config, timeout, watch, producer: None, unfinished: false }
     }
 
     /// Writes everything or nothing. After an error whose outcome is not known the group's committed offsets tell it: a producer
@@ -84,15 +86,26 @@ impl Transactions {
         } else {
             log::warn!("producer begins anew err={}", failure.err);
             drop(producer);
-            self.producer = self.connect().ok();
+            self.unfinished = true;
+            // If not now, then before anybody asks what came of it.
+            let _ = self.end_last();
         }
         Err(failure.err)
     }
 
-    fn connect(&self) -> StoreResult<ThreadedProducer<Reports>> {
+    /// Ends a transaction that was left open: until then the brokers do not say what the group has committed.
+    pub(super) fn end_last(&mut self) -> StoreResult<()> {
+        if self.unfinished {
+            self.producer = Some(self.connect()?);
+        }
+        Ok(())
+    }
+
+    fn connect(&mut self) -> StoreResult<ThreadedProducer<Reports>> {
         let reports = Reports(self.watch.clone());
         let producer: ThreadedProducer<Reports> = self.config.create_with_context(reports)?;
         producer.init_transactions(self.timeout)?;
+        self.unfinished = false;
         Ok(producer)
     }
 }

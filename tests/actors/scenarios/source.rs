@@ -46,6 +46,10 @@ struct Pages {
     stored: Option<StoredConfig>,
     blocked: Vec<Decision>,
     routed: usize,
+    /// The consumer that is open ends in the middle of its work.
+    ends: bool,
+    has_ended: bool,
+    opened: u32,
 }
 
 impl Book {
@@ -77,6 +81,10 @@ fn records() -> Vec<SourceRecord> {
     (0..).zip(collections).map(record).collect()
 }
 
+fn ended() -> StoreError {
+    StoreError::Fenced("the consumer has ended".to_owned())
+}
+
 impl SourceConsumer for Book {
     fn next(&self) -> BoxFuture<'_, StoreResult<Vec<SourceRecord>>> {
         let mut pages = self.0.lock().unwrap();
@@ -89,6 +97,10 @@ impl SourceConsumer for Book {
         let next = work.offsets.values().max().copied().unwrap();
         {
             let mut pages = self.0.lock().unwrap();
+            pages.has_ended = std::mem::take(&mut pages.ends);
+            if pages.has_ended {
+                return Box::pin(async { Err(ended()) });
+            }
             pages.committed = next as usize;
             pages.routed += work.transfers.len();
         }
@@ -99,7 +111,8 @@ impl SourceConsumer for Book {
     fn rewind(&self) -> BoxFuture<'_, StoreResult<()>> {
         let mut pages = self.0.lock().unwrap();
         pages.position = pages.committed;
-        Box::pin(async { Ok(()) })
+        let answer = if pages.has_ended { Err(ended()) } else { Ok(()) };
+        Box::pin(async { answer })
     }
 
     fn lag(&self) -> BoxFuture<'_, StoreResult<Lag>> {
@@ -121,6 +134,9 @@ impl EventLog for Book {
     }
 
     fn source(&self, _: &str, _: BatchLimits) -> BoxFuture<'_, StoreResult<Arc<dyn SourceConsumer>>> {
+        let mut pages = self.0.lock().unwrap();
+        pages.opened += 1;
+        (pages.has_ended, pages.position) = (false, pages.committed);
         let consumer: Arc<dyn SourceConsumer> = Arc::new(self.clone());
         Box::pin(async { Ok(consumer) })
     }
@@ -278,6 +294,15 @@ fn a_changed_config_that_could_not_be_stored_comes_again() {
     run(&book);
     let steps = ["looked up", "commit 1", "refused", "looked up", "applied", "read again", "commit 3"];
     assert_eq!(book.steps(), steps);
+}
+
+#[test]
+fn a_consumer_that_has_ended_is_replaced() {
+    let book = Book::default();
+    book.0.lock().unwrap().ends = true;
+    run(&book);
+    let pages = book.0.lock().unwrap();
+    assert_eq!((pages.opened, pages.committed), (2, 3), "{:?}", pages.steps);
 }
 
 /// Its config was made a moment before its first document, and is on its way to the table still.

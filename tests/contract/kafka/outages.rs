@@ -8,8 +8,13 @@ use dispatcher::ports::StoreError;
 use dispatcher::ports::clock::{Clock, SystemClock};
 use dispatcher::ports::event_log::{EventLog, IngestWork, TransferConsumer, TransferEvent};
 
+use rdkafka::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::producer::{BaseProducer, Producer};
+use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+
 use super::{KafkaBackend, LIMITS, append, read, record, transfers, until, values, work};
-use crate::fixture::new_transfer;
+use crate::fixture::{new_transfer, soon};
 use crate::services;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -49,6 +54,55 @@ async fn everything_goes_on_when_the_broker_is_back() {
     assert_eq!(values(&read(&*source, 1).await), ["2"]);
     assert_eq!(transfers(&*reader, 1).await[0].content, new_transfer("a", "d", 1));
     allowed(&reader).await;
+}
+
+/// Somebody's transaction hides what the group has committed: the brokers answer, and yet it is not known where to begin. A consumer to which
+/// that happens for long has lost sight of them, so it ends, and its reader opens another.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_consumer_that_never_learns_where_to_begin_ends() {
+    let backend = KafkaBackend::new();
+    let log = backend.replica().await.unwrap();
+    let (topic, group) = (backend.topic("coll"), backend.group("g"));
+    append(&log, &topic, &["1"]).await;
+    let source = log.source(&group, LIMITS).await.unwrap();
+    let records = read(&*source, 1).await;
+    source.commit(work(&records)).await.unwrap();
+
+    let (brokers, hidden, of) = (backend.options.brokers.clone(), topic.clone(), group.clone());
+    let hiding = tokio::task::spawn_blocking(move || hide(&brokers, &hidden, &of)).await.unwrap();
+    let asked = Instant::now();
+    until("the end of the consumer", async || match source.rewind().await {
+        Err(StoreError::Unavailable(_)) => false,
+        Err(StoreError::Fenced(_)) => true,
+        other => panic!("{other:?}"),
+    })
+    .await;
+    assert!(asked.elapsed() > Duration::from_secs(30), "gave up early: {:?}", asked.elapsed());
+    let ended = soon(source.next()).await;
+    assert!(matches!(ended, Err(StoreError::Fenced(_))), "{ended:?}");
+    drop(source);
+
+    tokio::task::block_in_place(|| hiding.abort_transaction(Duration::from_secs(10))).unwrap();
+    append(&log, &topic, &["2"]).await;
+    let source = log.source(&group, LIMITS).await.unwrap();
+    assert_eq!(values(&read(&*source, 1).await), ["2"]);
+}
+
+/// Begins a transaction that commits the first offset of a group again, and leaves it open.
+fn hide(brokers: &str, topic: &str, group: &str) -> BaseProducer {
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", brokers);
+    let member: BaseConsumer = config.clone().set("group.id", group).create().unwrap();
+    let id = services::unique("hides");
+    let producer: BaseProducer =
+        config.set("transactional.id", id).set("transaction.timeout.ms", "120000").create().unwrap();
+    let within = Duration::from_secs(20);
+    producer.init_transactions(within).unwrap();
+    producer.begin_transaction().unwrap();
+    let mut offsets = TopicPartitionList::new();
+    offsets.add_partition_offset(topic, 0, Offset::Offset(1)).unwrap();
+    producer.send_offsets_to_transaction(&offsets, &member.group_metadata().unwrap(), within).unwrap();
+    producer
 }
 
 /// Waits until requests may be started. Takes what comes meanwhile, as the service does: of partitions that nobody took nothing is

@@ -14,9 +14,10 @@ use tokio::sync::{Notify, oneshot};
 
 use self::places::Places;
 pub(super) use self::reader::Reader;
+use super::member::ended;
 use crate::domain::change_event::SourceRecord;
 use crate::ports::event_log::{IngestWork, Lag, SourceConsumer};
-use crate::ports::{BoxFuture, StoreError, StoreResult};
+use crate::ports::{BoxFuture, StoreResult};
 
 /// What the consumer asks its thread.
 enum Ask {
@@ -66,7 +67,7 @@ impl KafkaSourceConsumer {
                     return Ok(batch);
                 }
                 if state.closed {
-                    return Err(gone());
+                    return Err(ended());
                 }
             }
             changed.await;
@@ -75,14 +76,10 @@ impl KafkaSourceConsumer {
 
     async fn ask<T>(&self, ask: impl FnOnce(oneshot::Sender<StoreResult<T>>) -> Ask) -> StoreResult<T> {
         let (answer, answered) = oneshot::channel();
-        self.asks.send(ask(answer)).map_err(|_| gone())?;
+        self.asks.send(ask(answer)).map_err(|_| ended())?;
         self.thread.unpark();
-        answered.await.map_err(|_| gone())?
+        answered.await.map_err(|_| ended())?
     }
-}
-
-fn gone() -> StoreError {
-    StoreError::Unavailable("the consumer is closed".to_owned())
 }
 
 impl SourceConsumer for KafkaSourceConsumer {

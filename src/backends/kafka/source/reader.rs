@@ -18,7 +18,7 @@ use super::{Ask, KafkaSourceConsumer, Shared};
 use crate::backends::kafka::filling::Filling;
 use crate::backends::kafka::gaps::Gaps;
 use crate::backends::kafka::ingest::Destinations;
-use crate::backends::kafka::member::Member;
+use crate::backends::kafka::member::{Beginning, Member};
 use crate::backends::kafka::offsets::{self, Partition, Point, list_of};
 use crate::backends::kafka::producer::{GroupOffsets, Transactions};
 use crate::domain::change_event::SourceRecord;
@@ -76,6 +76,8 @@ impl Reader {
                     full_since: None,
                     paused: None,
                     assigning: None,
+                    beginning: Beginning::default(),
+                    is_over: false,
                     out_of_range: false,
                     ask_again: Instant::now(),
                     topic: "".into(),
@@ -115,6 +117,9 @@ struct Running {
     paused: Option<TopicPartitionList>,
     /// What the group gave, while it is not known where to begin.
     assigning: Option<TopicPartitionList>,
+    beginning: Beginning,
+    /// Another consumer is to go on.
+    is_over: bool,
     /// Some partition cannot be read where it is.
     out_of_range: bool,
     /// Not before this time the brokers are asked again for what they did not answer.
@@ -125,7 +130,7 @@ struct Running {
 
 impl Running {
     fn run(mut self) {
-        while !self.stop.is_cancelled() && self.answer() {
+        while !self.stop.is_cancelled() && !self.is_over && self.answer() {
             self.rebalance();
             self.mend();
             if !self.read() {

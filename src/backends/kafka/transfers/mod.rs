@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 use self::committer::Committer;
 use self::places::Places;
 pub(super) use self::reader::Reader;
+use super::member::ended;
 use crate::ports::event_log::{Lag, SendPermission, TransferConsumer, TransferEvent};
 use crate::ports::{BoxFuture, StoreError, StoreResult};
 
@@ -74,7 +75,7 @@ impl KafkaTransferConsumer {
                     return Ok(event);
                 }
                 if state.closed {
-                    return Err(gone());
+                    return Err(ended());
                 }
             }
             changed.await;

@@ -21,7 +21,7 @@ use super::places::Read;
 use super::{KafkaTransferConsumer, Shared};
 use crate::backends::kafka::filling::Filling;
 use crate::backends::kafka::gaps::Gaps;
-use crate::backends::kafka::member::Member;
+use crate::backends::kafka::member::{Beginning, Member};
 use crate::backends::kafka::record;
 use crate::backends::kafka::watch::Watch;
 use crate::ports::clock::Clock;
@@ -82,6 +82,8 @@ impl Reader {
             shared: Arc::clone(&shared),
             queues: BTreeMap::new(),
             assigning: None,
+            beginning: Beginning::default(),
+            is_over: false,
             leaving: None,
             out_of_range: BTreeSet::new(),
             ask_again: Instant::now(),
@@ -133,6 +135,9 @@ struct Running {
     queues: BTreeMap<u32, Queue>,
     /// What the group gave, while it is not known where to begin.
     assigning: Option<TopicPartitionList>,
+    beginning: Beginning,
+    /// Another consumer is to go on.
+    is_over: bool,
     leaving: Option<Leaving>,
     /// Partitions that cannot be read where they are.
     out_of_range: BTreeSet<u32>,
@@ -142,7 +147,7 @@ struct Running {
 
 impl Running {
     fn run(mut self) {
-        while !self.stop.is_cancelled() && !self.shared.lock().closed {
+        while !self.stop.is_cancelled() && !self.is_over && !self.shared.lock().closed {
             self.rebalance();
             self.mend();
             if !self.read() {

@@ -17,8 +17,18 @@ use crate::ports::StoreResult;
 
 impl Running {
     pub(super) fn rewind(&mut self) -> StoreResult<()> {
+        let gone_back = self.go_back();
+        match gone_back {
+            Ok(()) => self.beginning.worked(),
+            Err(_) => self.is_over = self.beginning.failed(&self.consumer),
+        }
+        gone_back
+    }
+
+    fn go_back(&mut self) -> StoreResult<()> {
         self.astray = true;
         self.filling.clear();
+        self.transactions.end_last()?;
         let ours = {
             let mut state = self.shared.lock();
             state.places.forget_batch();
@@ -85,19 +95,26 @@ impl Running {
             self.assigning = Some(list);
             return;
         }
-        let taken =
-            offsets::begins(&self.consumer, &partitions_of(&list), REQUEST_TIMEOUT).and_then(|begins| {
-                member::take(&self.consumer, &starts(&begins)?)?;
-                Ok(begins)
-            });
-        match taken {
-            Ok(begins) => self.began(&begins),
+        match self.take(&list) {
+            Ok(begins) => {
+                self.beginning.worked();
+                self.began(&begins);
+            }
             Err(err) => {
                 log::warn!("source partitions are not read yet err={err}");
+                self.is_over = self.beginning.failed(&self.consumer);
                 self.wait_before_asking();
                 self.assigning = Some(list);
             }
         }
+    }
+
+    /// Reads these partitions from their committed offsets on.
+    fn take(&mut self, list: &TopicPartitionList) -> StoreResult<BTreeMap<Partition, Begin>> {
+        self.transactions.end_last()?;
+        let begins = offsets::begins(&self.consumer, &partitions_of(list), REQUEST_TIMEOUT)?;
+        member::take(&self.consumer, &starts(&begins)?)?;
+        Ok(begins)
     }
 
     fn revoke(&mut self, list: &TopicPartitionList) {

@@ -59,12 +59,16 @@ impl Running {
                 Some(Rebalance::Revoke(list)) => self.revoke(list),
                 None => return,
             }
+            if self.is_over {
+                return;
+            }
         }
     }
 
     fn assign(&mut self, list: TopicPartitionList) {
         match self.take(&list) {
             Ok(begins) => {
+                self.beginning.worked();
                 let committed =
                     begins.iter().map(|(partition, begin)| (number(partition), begin.from)).collect();
                 self.shared.lock().places.assign(committed);
@@ -73,6 +77,7 @@ impl Running {
             }
             Err(err) => {
                 log::warn!("transfer partitions are not read yet err={err}");
+                self.is_over = self.beginning.failed(&self.consumer);
                 self.ask_again = Instant::now() + Duration::from_secs(1);
                 self.assigning = Some(list);
             }
