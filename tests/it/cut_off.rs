@@ -61,7 +61,9 @@ async fn stops_in_time_and_comes_back(test: &str, cut: fn(&Proxy)) {
     let cluster = Rc::new(cluster.env("DISPATCHER_CONFIG", &settings.path().display().to_string()));
     let behind = format!("127.0.0.1:{}", wire.port());
     let reached = cluster.replica_in(&turn).start().await;
-    let cut_off = cluster.replica_in(&turn).env("KAFKA_BROKERS", &behind).start().await;
+    // Heard of until the cut, so that the group takes its partitions away late: until then nothing but the permission ends its requests.
+    let cut_off = cluster.replica_in(&turn).env("KAFKA_BROKERS", &behind);
+    let cut_off = cut_off.env("DISPATCHER_KAFKA__HEARTBEAT_INTERVAL_MS", "200").start().await;
     let witness = Witness::answering(|arrival| match arrival.client.starts_with("slow") {
         true => Answer::Late(SLOW_ANSWER, 200),
         false => Answer::Status(200),
