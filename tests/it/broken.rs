@@ -1,5 +1,7 @@
 //! Delivery actors that break in every way: each comes back, says why, and nobody else is hurt.
 
+mod unhurt;
+
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -12,7 +14,7 @@ use crate::kit::events::Document;
 use crate::kit::ledger::Arrival;
 use crate::kit::oracle::{Sent, assert_kept};
 use crate::kit::receiver::Receiver;
-use crate::kit::service::Service;
+use crate::kit::service::{Builder, Service};
 use crate::kit::wait::{eventually, holds};
 
 const LONG: Duration = Duration::from_secs(60);
@@ -30,8 +32,12 @@ struct World {
 
 impl World {
     async fn start(fault: &str) -> Self {
+        Self::start_as(Service::shared(), fault).await
+    }
+
+    async fn start_as(builder: Builder, fault: &str) -> Self {
         let (folder, settings) = settings();
-        let service = Service::shared()
+        let service = builder
             .env("DISPATCHER_FAULT", fault)
             .env("DISPATCHER_CONFIG", settings.to_str().unwrap())
             .start()

@@ -71,5 +71,6 @@ mod stop;
 mod switched_off;
 #[cfg(feature = "cluster")]
 mod topics;
+mod watched;
 #[cfg(feature = "cluster")]
 mod whole;

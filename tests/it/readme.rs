@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::kit::service::{BINARY, Service};
+use crate::kit::service::{Service, binary};
 use crate::kit::wait::{eventually, holds};
 
 /// Stands before each block of the README that this test runs.
@@ -22,7 +22,8 @@ async fn the_shell_examples_of_the_readme_run() {
     let folder = tempfile::tempdir().unwrap();
     let output = folder.path().join("output");
     let file = File::create(&output).unwrap();
-    let binaries = Path::new(BINARY).parent().unwrap();
+    let binary = binary();
+    let binaries = binary.parent().unwrap();
     let path = format!("{}:{}", binaries.display(), std::env::var("PATH").unwrap_or_default());
     // One shell for all: a block goes on where the one before it ended. What it left running ends with it, which is
     // when this test closes its input.

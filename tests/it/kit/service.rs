@@ -13,8 +13,11 @@ use super::api::Api;
 use super::turn::Turn;
 use super::wait::{eventually, holds};
 
-/// The binary under test.
-pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_dispatcher");
+/// The binary under test: the one that was built with the tests, or what `DISPATCHER_TEST_BINARY` names (a release build, to be measured).
+pub(crate) fn binary() -> PathBuf {
+    let named = std::env::var_os("DISPATCHER_TEST_BINARY");
+    named.map_or_else(|| env!("CARGO_BIN_EXE_dispatcher").into(), PathBuf::from)
+}
 
 /// How a service is started.
 pub(crate) struct Builder {
@@ -182,7 +185,7 @@ pub(crate) fn send_signal(signal: &str, pid: u32) {
 
 /// A command of the binary, with a clean environment: what the machine sets for others does not matter here.
 pub(crate) fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(BINARY);
+    let mut command = Command::new(binary());
     command.args(arguments).env_clear();
     if let Some(path) = std::env::var_os("PATH") {
         command.env("PATH", path);
