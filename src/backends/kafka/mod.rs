@@ -140,13 +140,14 @@ impl KafkaEventLog {
 
     async fn open_source(&self, group: String, limits: BatchLimits) -> StoreResult<Arc<dyn SourceConsumer>> {
         self.begin_group(&group).await?;
-        let batch_bytes = self.destinations.transfer_bytes.min(self.destinations.dead_bytes);
+        let batch_bytes = self.destinations.batch_bytes();
         let reader = source::Reader {
             config: self.options.member(&group, PREFETCH_BYTES),
             subscription: self.options.sources().subscription(),
             member: self.member(),
             limits,
             destinations: self.destinations.clone(),
+            admin: Arc::clone(&self.admin),
             transactions: Transactions::new(
                 self.options.producer("ingest", batch_bytes),
                 self.options.transaction_timeout(),

@@ -12,7 +12,7 @@ use super::KafkaEventLog;
 use super::append::Appender;
 use super::errors::{OpenError, open_error};
 use super::gaps::{Gaps, TellOperator};
-use super::ingest::Destinations;
+use super::ingest::{Destinations, Limits};
 use super::member::Member;
 use super::offsets::{self, Partition, Point};
 use super::options::{KafkaOptions, MAX_RECORD_BYTES, REQUEST_TIMEOUT, owned_option};
@@ -72,9 +72,8 @@ impl KafkaEventLog {
             destinations: Destinations {
                 transfers: options.transfer_topic.as_str().into(),
                 partitions: log.partitions,
-                transfer_bytes,
                 dead: options.dead_topic.as_str().into(),
-                dead_bytes,
+                limits: Arc::new(Limits::new(transfer_bytes, dead_bytes)),
             },
             incarnation: log.incarnation,
             appender: Appender::new(Arc::clone(&admin), options.sources(), transactions)?,

@@ -10,14 +10,17 @@ pub(super) mod start;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::Thread;
 
+use rdkafka::admin::AdminClient;
 use tokio::sync::{Notify, oneshot};
 
 use self::places::Places;
 pub(super) use self::reader::Reader;
+use super::ingest::Destinations;
 use super::member::ended;
+use super::watch::Watch;
 use crate::domain::change_event::SourceRecord;
 use crate::ports::event_log::{IngestWork, Lag, SourceConsumer};
-use crate::ports::{BoxFuture, StoreResult};
+use crate::ports::{BoxFuture, StoreError, StoreResult};
 
 /// What the consumer asks its thread.
 enum Ask {
@@ -47,6 +50,8 @@ impl Shared {
 }
 
 pub(super) struct KafkaSourceConsumer {
+    destinations: Destinations,
+    admin: Arc<AdminClient<Watch>>,
     shared: Arc<Shared>,
     asks: mpsc::Sender<Ask>,
     /// Ends when `asks` is gone.
@@ -74,6 +79,19 @@ impl KafkaSourceConsumer {
         }
     }
 
+    /// What the topics take is asked anew before anything is too large for them, and when they refuse something: whoever gave the work
+    /// gives it again.
+    async fn write(&self, work: IngestWork) -> StoreResult<()> {
+        if self.destinations.is_too_small_for(&work.transfers) {
+            self.destinations.read_limits(&self.admin).await?;
+        }
+        let written = self.ask(|answer| Ask::Commit(work, answer)).await;
+        if let Err(StoreError::Refused(_)) = &written {
+            self.destinations.read_limits(&self.admin).await?;
+        }
+        written
+    }
+
     async fn ask<T>(&self, ask: impl FnOnce(oneshot::Sender<StoreResult<T>>) -> Ask) -> StoreResult<T> {
         let (answer, answered) = oneshot::channel();
         self.asks.send(ask(answer)).map_err(|_| ended())?;
@@ -88,7 +106,7 @@ impl SourceConsumer for KafkaSourceConsumer {
     }
 
     fn commit(&self, work: IngestWork) -> BoxFuture<'_, StoreResult<()>> {
-        Box::pin(self.ask(|answer| Ask::Commit(work, answer)))
+        Box::pin(self.write(work))
     }
 
     fn rewind(&self) -> BoxFuture<'_, StoreResult<()>> {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use rdkafka::ClientConfig;
+use rdkafka::admin::AdminClient;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 use rdkafka::message::{BorrowedMessage, Headers, Message};
@@ -21,6 +22,7 @@ use crate::backends::kafka::ingest::Destinations;
 use crate::backends::kafka::member::{Beginning, Member};
 use crate::backends::kafka::offsets::{self, Partition, Point, list_of};
 use crate::backends::kafka::producer::{GroupOffsets, Transactions};
+use crate::backends::kafka::watch::Watch;
 use crate::domain::change_event::SourceRecord;
 use crate::domain::transfer::SourcePosition;
 use crate::ports::event_log::{BatchLimits, IngestWork, Lag};
@@ -40,6 +42,7 @@ pub(in super::super) struct Reader {
     pub(in super::super) member: Member,
     pub(in super::super) limits: BatchLimits,
     pub(in super::super) destinations: Destinations,
+    pub(in super::super) admin: Arc<AdminClient<Watch>>,
     pub(in super::super) transactions: Transactions,
     pub(in super::super) gaps: Gaps,
     pub(in super::super) stop: CancellationToken,
@@ -53,6 +56,7 @@ impl Reader {
         let (asks, asked) = mpsc::channel();
         let shared = Arc::new(Shared::default());
         let closing = Closing(Arc::clone(&shared));
+        let destinations = self.destinations.clone();
         let mut consumer: BaseConsumer<Member> = self.config.create_with_context(self.member.clone())?;
         consumer.subscribe(&[&self.subscription])?;
         let thread = thread::Builder::new()
@@ -85,7 +89,8 @@ impl Reader {
                 .run();
             })
             .map_err(|err| StoreError::Unavailable(format!("no thread: {err}")))?;
-        Ok(KafkaSourceConsumer { shared, asks, thread: thread.thread().clone() })
+        let thread = thread.thread().clone();
+        Ok(KafkaSourceConsumer { shared, asks, thread, destinations, admin: self.admin })
     }
 }
 
@@ -156,15 +161,25 @@ impl Running {
     fn commit(&mut self, work: &IngestWork) -> StoreResult<()> {
         self.shared.lock().places.check(&work.offsets)?;
         let records = self.destinations.records(work)?;
-        let next = list_of(work.offsets.iter().map(|(partition, next)| (partition, Offset::Offset(*next))))?;
-        let offsets = self.consumer.group_metadata().map(|member| GroupOffsets { next, member });
-        let offsets = offsets.filter(|_| !work.offsets.is_empty());
+        self.transactions.fit(self.destinations.batch_bytes());
+        let offsets = self.offsets(work)?;
         let written = self.transactions.write(records, offsets.as_ref());
         match written {
             Ok(_) => self.shared.lock().places.committed(&work.offsets),
             Err(_) => self.astray = true,
         }
         written.map(drop)
+    }
+
+    /// The offsets of a transaction. Without its membership they would not be written, and yet be taken for written.
+    fn offsets(&self, work: &IngestWork) -> StoreResult<Option<GroupOffsets>> {
+        if work.offsets.is_empty() {
+            return Ok(None);
+        }
+        let next = list_of(work.offsets.iter().map(|(partition, next)| (partition, Offset::Offset(*next))))?;
+        let member = self.consumer.group_metadata();
+        let member = member.ok_or_else(|| StoreError::Fenced("it is no member of its group".to_owned()))?;
+        Ok(Some(GroupOffsets { next, member }))
     }
 
     /// Reads what is there, and hands it out. `false`: there was nothing to do.
