@@ -143,6 +143,8 @@ impl Writing {
     fn take_waiting(&self) -> Vec<Request> {
         let (mut together, mut bytes) = (Vec::new(), 0);
         let mut waiting = lock(&self.waiting);
+        // Nobody learns what becomes of the others.
+        waiting.retain(|request| !request.answer.is_closed());
         while let Some(request) = waiting.front() {
             let size: usize = request.records.iter().map(size).sum();
             if !together.is_empty() && bytes + size > TOGETHER_BYTES {

@@ -11,11 +11,14 @@
 
 mod append;
 mod dead;
+mod ends;
 mod errors;
 mod filling;
 mod gaps;
 mod ingest;
 mod member;
+#[cfg(test)]
+mod mock;
 mod offsets;
 mod open;
 mod operational_events;
@@ -41,6 +44,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::append::Appender;
 pub use self::errors::OpenError;
+use self::ends::Ends;
 use self::gaps::Gaps;
 pub use self::gaps::TellOperator;
 use self::ingest::Destinations;
@@ -80,6 +84,7 @@ pub struct KafkaEventLog {
     destinations: Destinations,
     incarnation: u32,
     appender: Appender,
+    ends: Arc<Ends>,
     /// Asks what is asked seldom.
     worker: Arc<Worker>,
     /// Groups that were new to the registry and have no beginning yet.
@@ -148,6 +153,7 @@ impl KafkaEventLog {
             limits,
             destinations: self.destinations.clone(),
             admin: Arc::clone(&self.admin),
+            ends: Arc::clone(&self.ends),
             transactions: Transactions::new(
                 self.options.producer("ingest", batch_bytes),
                 self.options.transaction_timeout(),
@@ -192,6 +198,7 @@ impl KafkaEventLog {
             limits,
             session_timeout: self.options.session_timeout,
             clock: Arc::clone(&self.clock),
+            ends: Arc::clone(&self.ends),
             gaps: self.gaps.clone(),
             watch: self.watch.clone(),
             stop: self.stop.clone(),

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::KafkaEventLog;
 use super::append::Appender;
+use super::ends::Ends;
 use super::errors::{OpenError, open_error};
 use super::gaps::{Gaps, TellOperator};
 use super::ingest::{Destinations, Limits};
@@ -77,6 +78,7 @@ impl KafkaEventLog {
             },
             incarnation: log.incarnation,
             appender: Appender::new(Arc::clone(&admin), options.sources(), transactions)?,
+            ends: Arc::new(Ends::new(options.reader(), watch.clone())?),
             options,
             registry,
             gaps: Gaps::new(metrics.gaps.clone(), tell, Arc::clone(&clock)),
