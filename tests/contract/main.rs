@@ -4,6 +4,8 @@
 
 mod attempts;
 mod audit;
+#[cfg(feature = "cluster")]
+mod bullmq;
 mod client_configs;
 mod client_states;
 mod clock;
@@ -337,7 +339,8 @@ mod on_postgres {
             incarnations_rise_over_all_names,
             the_quickest_replica_registers,
             it_tells_what_is_committed,
-            a_group_is_new_once,
+            a_group_is_begun_once,
+            a_group_whose_beginner_died_is_begun_by_another,
         ],
     );
 }

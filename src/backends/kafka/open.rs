@@ -1,7 +1,7 @@
 //! Opens the log: topics and registry must agree on what the transfer log is.
 
-use std::collections::{BTreeMap, HashSet};
-use std::sync::{Arc, Mutex};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use rdkafka::admin::AdminClient;
 use rdkafka::consumer::BaseConsumer;
@@ -86,7 +86,6 @@ impl KafkaEventLog {
             admin,
             watch,
             worker,
-            new_groups: Mutex::new(HashSet::new()),
             members: watch::Sender::new(()),
             stop: CancellationToken::new(),
         })
