@@ -85,6 +85,7 @@ mod embedded {
             an_uncommitted_record_comes_again_after_a_restart,
             a_restart_keeps_shape_and_goes_on_counting,
             lag_counts_what_is_not_committed,
+            nothing_is_appended_under_a_lease_that_is_over,
             dead_letters_are_kept_with_their_work,
         ],
         stash: [
@@ -372,6 +373,7 @@ mod on_kafka {
             an_uncommitted_record_comes_again_after_a_restart,
             a_restart_keeps_shape_and_goes_on_counting,
             lag_counts_what_is_not_committed,
+            nothing_is_appended_under_a_lease_that_is_over,
             dead_letters_are_kept_with_their_work,
         ],
     );

@@ -14,7 +14,7 @@ use super::topics::{self, Cluster};
 use super::watch::Watch;
 use super::worker::Worker;
 use crate::domain::transfer::SourcePosition;
-use crate::ports::event_log::NewRecord;
+use crate::ports::event_log::{NewRecord, StillHeld};
 use crate::ports::{StoreError, StoreResult};
 
 /// Requests that wait go into one transaction up to this size.
@@ -91,8 +91,14 @@ impl Appender {
 
     /// Writes records of any kind in a transaction of their own.
     pub(super) async fn write(&self, records: Vec<Outgoing>) -> StoreResult<()> {
+        self.write_while(records, Arc::new(|| true)).await
+    }
+
+    /// Writes them if this holds when all is there but the commit.
+    pub(super) async fn write_while(&self, records: Vec<Outgoing>, held: StillHeld) -> StoreResult<()> {
         let writing = Arc::clone(&self.writing);
-        self.worker.run(move || lock(&writing.transactions).write(records, None).map(drop)).await
+        let write = move || lock(&writing.transactions).write_while(records, None, &*held).map(drop);
+        self.worker.run(write).await
     }
 
     async fn make(&self, mut topics: HashSet<Arc<str>>) -> StoreResult<()> {

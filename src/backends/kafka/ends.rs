@@ -38,8 +38,10 @@ struct Asked {
 }
 
 impl Ends {
-    /// Connects with the first question.
-    pub(super) fn new(config: ClientConfig, watch: Watch) -> StoreResult<Self> {
+    /// Connects with the first question. What is written and not readable yet counts as there: of a transaction that was just committed the
+    /// brokers show nothing for a moment, and what it holds would be in no stage.
+    pub(super) fn new(mut config: ClientConfig, watch: Watch) -> StoreResult<Self> {
+        config.set("isolation.level", "read_uncommitted");
         Ok(Self { config, watch, worker: Worker::start("kafka-ends")?, asked: Arc::default() })
     }
 

@@ -105,6 +105,20 @@ pub(super) fn classed(code: Code, text: String) -> StoreError {
     }
 }
 
+/// What to do when the brokers never let us write transactions. `None`: they may later.
+pub(super) fn refused_transactions(err: &KafkaError) -> Option<&'static str> {
+    match err.rdkafka_error_code()? {
+        Code::TransactionalIdAuthorizationFailed => {
+            Some("allow Write and Describe on the transactional ids that begin with dispatcher-")
+        }
+        Code::ClusterAuthorizationFailed => Some("allow IdempotentWrite on the cluster"),
+        Code::InvalidTransactionTimeout => Some(
+            "lower transaction.timeout.ms in [kafka.options], or raise transaction.max.timeout.ms of the brokers",
+        ),
+        _ => None,
+    }
+}
+
 /// Why a record was not written. What the brokers do not let us do says nothing of the record: it waits until somebody has let us.
 pub(super) fn unwritten(code: Code, text: String) -> StoreError {
     match code {

@@ -59,7 +59,7 @@ use self::worker::Worker;
 use crate::domain::transfer::{NewTransfer, SourcePosition};
 use crate::ports::clock::Clock;
 use crate::ports::event_log::{
-    BatchLimits, DeadLetter, EventLog, NewRecord, SourceConsumer, TransferConsumer,
+    BatchLimits, DeadLetter, EventLog, NewRecord, SourceConsumer, StillHeld, TransferConsumer,
 };
 use crate::ports::log_registry::{GroupBegin, LogRegistry};
 use crate::ports::operational_events::EventTopic;
@@ -243,6 +243,16 @@ impl EventLog for KafkaEventLog {
 
     fn append_transfers(&self, transfers: Vec<NewTransfer>) -> BoxFuture<'_, StoreResult<()>> {
         Box::pin(async move { self.appender.write(self.destinations.transfers(&transfers)?).await })
+    }
+
+    fn append_transfers_while(
+        &self,
+        transfers: Vec<NewTransfer>,
+        held: StillHeld,
+    ) -> BoxFuture<'_, StoreResult<()>> {
+        Box::pin(async move {
+            self.appender.write_while(self.destinations.transfers(&transfers)?, held).await
+        })
     }
 
     fn keep_dead(&self, letters: Vec<DeadLetter>) -> BoxFuture<'_, StoreResult<()>> {

@@ -64,11 +64,14 @@ impl KafkaEventLog {
         let found = ensure(&admin, &worker, &topic).await?;
         check_partitions(topic.name, found.partitions, topic.partitions)?;
         let dead_bytes = check(&admin, topic.name).await?;
-        let transactions = Transactions::new(
+        let mut transactions = Transactions::new(
             options.producer("append", MAX_RECORD_BYTES),
             options.transaction_timeout(),
             watch.clone(),
         );
+        let begun = move || Ok((transactions.begin(), transactions));
+        let (begun, transactions) = worker.run(begun).await?;
+        begun?;
         Ok(Self {
             destinations: Destinations {
                 transfers: options.transfer_topic.as_str().into(),

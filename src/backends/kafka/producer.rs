@@ -12,16 +12,17 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use rdkafka::ClientConfig;
 use rdkafka::consumer::ConsumerGroupMetadata;
-use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode as Code};
 use rdkafka::message::OwnedHeaders;
 use rdkafka::producer::{BaseRecord, Producer as _, PurgeConfig, ThreadedProducer};
 use rdkafka::topic_partition_list::TopicPartitionList;
 
 use self::flight::{Flight, Reports, Ticket};
 use self::pace::{Pace, Seen};
-use super::errors::store_error;
+use super::errors::{OpenError, open_error, refused_transactions, store_error};
 use super::options::{REQUEST_TIMEOUT, millis};
 use super::watch::Watch;
+use crate::ports::event_log::lease_is_over;
 use crate::ports::{StoreError, StoreResult};
 
 /// The brokers have this long to abort; then the producer begins anew, which aborts as well.
@@ -78,6 +79,15 @@ impl Transactions {
         Self { config, batch_bytes, pace: Pace::new(timeout), watch, producer: None, unfinished: false }
     }
 
+    /// Begins, so that what the brokers do not allow is known before anything depends on it.
+    pub(super) fn begin(&mut self) -> Result<(), OpenError> {
+        self.producer = Some(self.connect(self.pace.base()).map_err(|err| {
+            let advice = refused_transactions(&err);
+            advice.map_or_else(|| open_error(err.clone()), |advice| OpenError::Refused(format!("{err}: {advice}")))
+        })?);
+        Ok(())
+    }
+
     /// The topics take no larger batches than this from now on.
     pub(super) fn fit(&mut self, batch_bytes: usize) {
         let bytes = batch_bytes.min(self.batch_bytes).to_string();
@@ -95,11 +105,21 @@ impl Transactions {
         records: Vec<Outgoing>,
         offsets: Option<&GroupOffsets>,
     ) -> StoreResult<Vec<Place>> {
+        self.write_while(records, offsets, &|| true)
+    }
+
+    /// The same, but nothing when `held` does not hold right before the commit: `Fenced` then.
+    pub(super) fn write_while(
+        &mut self,
+        records: Vec<Outgoing>,
+        offsets: Option<&GroupOffsets>,
+        held: &dyn Fn() -> bool,
+    ) -> StoreResult<Vec<Place>> {
         let bytes = records.iter().map(Outgoing::bytes).sum();
         let Timed { producer, time } = self.timed(self.pace.time_for(bytes))?;
         let deadline = Instant::now() + time;
         let flight = Arc::new(Flight::of(records.len()));
-        let failure = match transact(&producer, &flight, records, offsets, deadline) {
+        let failure = match transact(&producer, &flight, records, offsets, held, deadline) {
             Ok(places) => {
                 self.watch.well();
                 self.pace.worked();
@@ -144,12 +164,12 @@ impl Transactions {
             Some(timed) if timed.time == time => Ok(timed),
             other => {
                 drop(other);
-                self.connect(time)
+                Ok(self.connect(time)?)
             }
         }
     }
 
-    fn connect(&mut self, mut time: Duration) -> StoreResult<Timed> {
+    fn connect(&mut self, mut time: Duration) -> KafkaResult<Timed> {
         loop {
             let mut config = self.config.clone();
             config.set("transaction.timeout.ms", millis(time));
@@ -170,7 +190,7 @@ impl Transactions {
                     );
                     time = self.pace.time_for(usize::MAX);
                 }
-                Err(err) => return Err(err.into()),
+                Err(err) => return Err(err),
             }
         }
     }
@@ -203,6 +223,7 @@ fn transact(
     flight: &Arc<Flight>,
     records: Vec<Outgoing>,
     offsets: Option<&GroupOffsets>,
+    held: &dyn Fn() -> bool,
     deadline: Instant,
 ) -> Result<Vec<Place>, Failure> {
     producer.begin_transaction().map_err(Failure::of)?;
@@ -216,6 +237,9 @@ fn transact(
     }
     let places = flight.landed(deadline).map_err(Failure::abortable)?;
     settle(producer);
+    if !held() {
+        return Err(Failure::abortable(lease_is_over()));
+    }
     match until(deadline, |left| producer.commit_transaction(left)) {
         Ok(()) => Ok(places),
         Err(KafkaError::Transaction(err)) if err.txn_requires_abort() => {

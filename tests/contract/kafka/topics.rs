@@ -145,6 +145,18 @@ async fn names_and_settings_that_cannot_be_are_refused() {
     assert!(!format!("{err} {err:?} {:?}", backend.options).contains("planted-secret"));
 }
 
+/// Known at the start, not by the first record that cannot be written.
+#[tokio::test]
+async fn transactions_that_the_brokers_do_not_allow_are_refused_at_once() {
+    let mut backend = KafkaBackend::new();
+    backend.options.options.insert("transaction.timeout.ms".into(), Secret::new("3600000"));
+    let err = refused(&backend).await;
+    assert!(
+        matches!(&err, OpenError::Refused(why) if why.contains("transaction.max.timeout.ms")),
+        "{err}"
+    );
+}
+
 #[tokio::test]
 async fn a_topic_that_is_not_as_it_must_be_is_refused() {
     let backend = KafkaBackend::new();

@@ -30,6 +30,8 @@ struct Shared {
     permission: SendPermission,
     /// Held while a commit is under way: a partition is not let go under it.
     committing: Mutex<()>,
+    /// Held while records go from librdkafka into `state`: whoever counts them finds them in one of both.
+    reading: Mutex<()>,
 }
 
 #[derive(Default)]
@@ -46,6 +48,7 @@ impl Shared {
             changed: Notify::new(),
             permission: SendPermission::none(),
             committing: Mutex::default(),
+            reading: Mutex::default(),
         }
     }
 
@@ -55,6 +58,10 @@ impl Shared {
 
     fn committing(&self) -> MutexGuard<'_, ()> {
         self.committing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn reading(&self) -> MutexGuard<'_, ()> {
+        self.reading.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -111,6 +118,7 @@ impl KafkaTransferConsumer {
         let partitions = places(&shared).into_keys().collect();
         let count = move |ends| {
             let mut positions = places(&shared);
+            let _reading = shared.reading();
             offsets::advance(&*consumer.upgrade().ok_or_else(ended)?, &mut positions);
             let pending = shared.lock().places.pending();
             Ok(Lag { records: pending.records + unread(&positions, &ends), ..pending })

@@ -156,6 +156,8 @@ impl Running {
         self.serve(Duration::ZERO);
         let wanted = self.shared.lock().places.wanted();
         let mut batches = Vec::new();
+        let shared = Arc::clone(&self.shared);
+        let reading = shared.reading();
         for number in wanted {
             let Some(queue) = self.queues.get_mut(&number) else { continue };
             if fill(queue, self.incarnation, &self.watch, &self.topic) {
@@ -166,6 +168,7 @@ impl Running {
             }
         }
         if batches.is_empty() {
+            drop(reading);
             // An event would hide others behind it: librdkafka gets a moment before this thread sleeps.
             self.serve(Duration::from_millis(1));
             return false;
