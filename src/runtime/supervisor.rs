@@ -81,8 +81,11 @@ where
         (false, _) => None,
     };
     old.stop();
-    let cell = old.successor(seat.clone());
-    kit.count_restart(cell.kind());
+    // One that broke is restarted like any other, after its back-off, and counted then.
+    let cell = old.successor(seat.clone(), broke.is_none());
+    if broke.is_none() {
+        kit.count_restart(cell.kind());
+    }
     start(kit, &seat, cell, broke, make)
 }
 
