@@ -242,6 +242,7 @@ impl Cell {
             last_cause: seen.last_cause.as_ref().map(|Exit { cause, at, lasted }| LastCause {
                 reason: cause.reason,
                 message: cause.message.clone(),
+                is_fixed: cause.is_fixed,
                 place: cause.place.clone(),
                 lasted_seconds: lasted.as_secs(),
                 seconds_ago: seconds(*at),
