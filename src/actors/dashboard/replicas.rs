@@ -116,9 +116,16 @@ pub struct ActorReport {
     pub status: ActorStatus,
     /// Whose it is.
     pub replica: ReplicaName,
+    /// Of a client's actor the changes that wait in it; `None`: they are not counted, because no sender has more than one message under way.
+    pub mailbox: Option<u32>,
 }
 
 impl ActorReport {
+    /// Of an actor that is no client's, or of whose client nothing more is known.
+    pub(super) fn new(status: ActorStatus, replica: ReplicaName) -> Self {
+        Self { status, replica, mailbox: None }
+    }
+
     /// The actor of a client that another replica serves, as far as it is told.
     pub(super) fn of_client(client: &ClientView, now_ms: i64) -> Option<Self> {
         let seconds_since =
@@ -137,7 +144,7 @@ impl ActorReport {
             last_message: None,
             published: None,
         };
-        Some(Self { status, replica: client.replica.clone()? })
+        Some(Self { status, replica: client.replica.clone()?, mailbox: Some(client.queued) })
     }
 }
 
