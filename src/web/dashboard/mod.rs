@@ -58,10 +58,10 @@ struct Board<'a> {
     /// Rises with each snapshot.
     number: u64,
     service: ServiceView,
-    #[schema(value_type = Object)]
+    #[schema(value_type = Overview)]
     overview: &'a Overview,
     /// A point each 10 seconds, when it is asked for.
-    #[schema(value_type = Option<Vec<Object>>)]
+    #[schema(value_type = Option<Vec<Point>>)]
     hour: Option<&'a [Point]>,
     clients: ClientPage<'a>,
 }
@@ -69,7 +69,7 @@ struct Board<'a> {
 /// A page of the clients on the dashboard.
 #[derive(Serialize, ToSchema)]
 struct ClientPage<'a> {
-    #[schema(value_type = Vec<Object>)]
+    #[schema(value_type = Vec<ClientView>)]
     rows: &'a [Arc<ClientView>],
     #[serde(flatten)]
     place: Place,
@@ -116,13 +116,12 @@ pub(super) async fn overview(
 struct ClientBoard<'a> {
     /// When the snapshot was made, milliseconds since 1970.
     at_ms: i64,
-    #[schema(value_type = Object)]
+    #[schema(value_type = ClientView)]
     client: &'a ClientView,
     /// Delivered and failed of each minute; the last one still runs. Empty: nothing happened in all of them.
     #[schema(value_type = Vec<Vec<u32>>)]
     minutes: Vec<(u32, u32)>,
     /// Its delivery actor; `null`: it rests.
-    #[schema(value_type = Option<Object>)]
     actor: Option<ActorReport>,
 }
 
@@ -168,7 +167,6 @@ struct ActorsAsked {
 /// A page of the actors.
 #[derive(Serialize, ToSchema)]
 struct ActorPage<'a> {
-    #[schema(value_type = Vec<Object>)]
     rows: &'a [ActorReport],
     #[serde(flatten)]
     place: Place,
