@@ -103,9 +103,9 @@ struct StatusStore {
 pub(super) async fn status(shared: web::Data<Shared>) -> HttpResponse {
     let service = &shared.service;
     let _turn = shared.probing.lock().await;
-    let stores = join_all(service.stores.iter().map(probe)).await;
-    refresh(&shared).await;
-    let roles = roles(service).await;
+    // At once: a store that is slow makes the others no later.
+    let stores = join_all(service.stores.iter().map(probe));
+    let (stores, (), roles) = tokio::join!(stores, refresh(&shared), roles(service));
     let actors = (service.actors)();
     // An actor that restarts comes back; one that failed too often does not.
     let has_failed = |actor: &Value| actor["state"] == "failed";
