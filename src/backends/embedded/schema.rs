@@ -133,9 +133,6 @@ diesel::table! {
     drain_leases (client) {
         client -> Text,
         token -> BigInt,
-        deadline_ms -> BigInt,
-        incarnation -> BigInt,
-        epoch -> BigInt,
     }
 }
 

@@ -82,7 +82,7 @@ impl Filled {
         client(&shared).await.batch_execute(&format!("CREATE DATABASE {database}")).await.unwrap();
         let options = at(&shared, |url| url.set_path(&database));
         let stash = open(&options).await.unwrap().stash();
-        let owner = stash.take_ownership(1, 3).await.unwrap();
+        let owner = stash.take_ownership(1, 3, 0).await.unwrap();
         stash.committed(owner, rows * 2).await.unwrap();
         let observer = client(&options).await;
         let began = Instant::now();

@@ -19,7 +19,7 @@ fn batch(owner: Ownership, content: NewTransfer) -> StashBatch {
 /// Applies these together with good ones before and after, which must be written. Returns what became of each.
 async fn between_good_ones(backend: &PostgresBackend, contents: Vec<NewTransfer>) -> Vec<StoreResult<()>> {
     let stash = backend.postgres().await.stash();
-    let owner = stash.take_ownership(1, 3).await.unwrap();
+    let owner = stash.take_ownership(1, 3, 0).await.unwrap();
     let (first, last) = (new_transfer("a", "first", 1), new_transfer("z", "last", 2));
     let contents = [vec![first], contents, vec![last]].concat();
     let batches = contents.into_iter().map(|content| batch(owner, content)).collect();

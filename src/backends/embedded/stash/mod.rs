@@ -37,8 +37,16 @@ impl SqliteStash {
 }
 
 impl Stash for SqliteStash {
-    fn take_ownership(&self, incarnation: u32, partition: u32) -> BoxFuture<'_, StoreResult<Ownership>> {
-        Box::pin(self.database.write(move |connection| ownership::take(connection, incarnation, partition)))
+    fn take_ownership(
+        &self,
+        incarnation: u32,
+        partition: u32,
+        next_offset: i64,
+    ) -> BoxFuture<'_, StoreResult<Ownership>> {
+        Box::pin(
+            self.database
+                .write(move |connection| ownership::take(connection, incarnation, partition, next_offset)),
+        )
     }
 
     fn committed(&self, ownership: Ownership, next_offset: i64) -> BoxFuture<'_, StoreResult<()>> {
@@ -80,14 +88,11 @@ impl Stash for SqliteStash {
         client: &'a ClientId,
         ownership: Ownership,
         held: Option<i64>,
-        now_ms: i64,
-        ttl_ms: i64,
+        _: i64,
     ) -> BoxFuture<'a, StoreResult<DrainLease>> {
         let client = client.clone();
         Box::pin(
-            self.database.write(move |connection| {
-                ownership::lease(connection, &client, ownership, held, now_ms, ttl_ms)
-            }),
+            self.database.write(move |connection| ownership::lease(connection, &client, ownership, held)),
         )
     }
 
