@@ -114,7 +114,7 @@ pub trait Stash: Send + Sync {
     ) -> BoxFuture<'a, StoreResult<u64>>;
 
     /// Removes at most `limit` rows that are dead or superseded, and were stashed, tried and buried at least `older_than` ago by the
-    /// store's clock. Returns how many.
+    /// store's clock (one in a file, whose clock is that of its machine, goes two days further than the last time, at most). Returns how many.
     fn purge(&self, older_than: Duration, limit: usize) -> BoxFuture<'_, StoreResult<u64>>;
 
     /// Rows that were given up, without their payloads.

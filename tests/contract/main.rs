@@ -14,6 +14,7 @@ mod decisions;
 mod event_log;
 mod fixture;
 mod heavy_jobs;
+mod hot_documents;
 mod job_queue;
 #[cfg(feature = "cluster")]
 mod kafka;
@@ -113,6 +114,7 @@ mod embedded {
             what_is_free_is_found_behind_very_many_that_are_held,
             rows_outlive_a_restart,
         ],
+        hot_documents: [a_delivery_supersedes_very_many_dead_rows, a_change_goes_in_place_of_very_many],
         dead_rows: [
             rows_that_were_given_up_are_listed_by_page,
             a_row_that_was_given_up_is_shown_and_its_payload_apart,
@@ -267,6 +269,7 @@ mod on_postgres {
             what_is_free_is_found_behind_very_many_that_are_held,
             rows_outlive_a_restart,
         ],
+        hot_documents: [a_delivery_supersedes_very_many_dead_rows, a_change_goes_in_place_of_very_many],
         dead_rows: [
             rows_that_were_given_up_are_listed_by_page,
             a_row_that_was_given_up_is_shown_and_its_payload_apart,

@@ -121,6 +121,13 @@ diesel::table! {
 }
 
 diesel::table! {
+    stash_purged (id) {
+        id -> Integer,
+        until_ms -> BigInt,
+    }
+}
+
+diesel::table! {
     partitions (incarnation, partition) {
         incarnation -> BigInt,
         partition -> BigInt,

@@ -1,8 +1,12 @@
-//! That leases go by the clock of the server, and by none where an owner follows another.
+//! That leases go by the clock of the server, and by none where an owner follows another; that back-offs go by that of the replica.
 
+use dispatcher::domain::delivery::FailureClass;
+use dispatcher::domain::stash::{Claim, StashWrite};
 use dispatcher::ports::StoreError;
+use dispatcher::ports::clock::{Clock as _, SystemClock};
 
 use super::{PostgresBackend, client};
+use crate::stash::{Owned, failed, failure, waiting};
 
 const LONG: i64 = 3_600_000;
 
@@ -59,4 +63,26 @@ async fn a_server_whose_clock_is_set_back_keeps_no_lock_longer_than_one_lasts() 
         }
     });
     assert!(next.await.token > lease.token);
+}
+
+/// The time of the next attempt is the replica's, and so is the time against which it is held.
+#[tokio::test]
+async fn a_replica_whose_clock_is_behind_the_servers_keeps_its_back_offs() {
+    let backend = PostgresBackend::new();
+    let owned = Owned::open(&backend).await;
+    let [first, again] = [("d", 5), ("e", 6)].map(|(document, offset)| owned.change(document, offset));
+    let now_ms = SystemClock.now_ms();
+    owned.write(vec![failed(&first, now_ms + LONG), waiting(&again)]).await;
+    let failure = failure(FailureClass::Endpoint, now_ms + LONG);
+    owned.write(vec![StashWrite::Failed { event_id: again.event_id.clone(), failure }]).await;
+    owned.commit(10).await;
+    let other = client(&backend.options).await;
+    other.batch_execute("UPDATE stash SET last_failed_at_ms = last_failed_at_ms + 36000000").await.unwrap();
+    let page = async |now_ms| {
+        let a = crate::fixture::client("a");
+        let rows = owned.stash().drainable(&a, None, (now_ms, Claim(0)), 10, usize::MAX);
+        rows.await.unwrap().rows.len()
+    };
+    assert_eq!(page(now_ms).await, 0, "the server is ten hours ahead");
+    assert_eq!(page(now_ms - 90_000).await, 2, "the replica's clock was set back");
 }

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use dispatcher::backends::postgres::{OpenError, Postgres, PostgresOptions};
 use dispatcher::ports::StoreError;
+use sha2::{Digest as _, Sha256};
 use tokio::runtime::Handle;
 
 use super::{PostgresBackend, at, client, open, options};
@@ -94,6 +95,39 @@ async fn replicas_that_start_at_once_migrate_once() {
     let ran = futures_util::future::try_join_all(replicas).await.unwrap();
     assert_eq!(ran.iter().filter(|ran| !ran.is_empty()).count(), 1, "{ran:?}");
     assert!(Postgres::migrate(&backend.options, &runtime).await.unwrap().is_empty());
+}
+
+/// What is lost on the way is waited for, as at the beginning.
+#[tokio::test]
+async fn a_server_that_dies_during_the_migrations_is_an_outage() {
+    for by_advice in [true, false] {
+        let server = services::own_postgres();
+        let options = options(&server);
+        open(&options).await.unwrap();
+        let holder = client(&options).await;
+        let hold = match by_advice {
+            true => format!("SELECT pg_advisory_lock({})", lock_number(&format!("{}dispatcher", options.prefix))),
+            false => "BEGIN; LOCK TABLE __diesel_schema_migrations".into(),
+        };
+        holder.batch_execute(&hold).await.unwrap();
+        let opening = tokio::spawn(async move { open(&options).await });
+        let waiting = "SELECT FROM pg_locks WHERE NOT granted";
+        soon(async {
+            while holder.query(waiting, &[]).await.unwrap().is_empty() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        })
+        .await;
+        server.kill();
+        let error = soon(opening).await.unwrap().err().unwrap();
+        assert!(error.is_transient(), "{error}");
+    }
+}
+
+/// As the service makes it.
+fn lock_number(schema: &str) -> i64 {
+    let hash = Sha256::digest(format!("dispatcher migrations {schema}"));
+    i64::from_be_bytes(hash[..8].try_into().unwrap())
 }
 
 /// A role that may not create a schema starts in one that was made for it.

@@ -83,3 +83,27 @@ async fn what_postgres_refuses_keeps_nothing_else_back() {
         "{results:?}"
     );
 }
+
+/// What takes longer than a statement may: each of the others has time of its own.
+#[tokio::test]
+async fn what_takes_too_long_keeps_nothing_else_back() {
+    let backend = PostgresBackend::new();
+    backend.postgres().await;
+    client(&backend.options)
+        .await
+        .batch_execute(
+            "CREATE FUNCTION linger() RETURNS trigger LANGUAGE plpgsql AS $$
+                BEGIN PERFORM pg_sleep(60); RETURN new; END $$;
+            CREATE TRIGGER linger BEFORE INSERT ON stash
+                FOR EACH ROW WHEN (new.ts_ms = 1) EXECUTE FUNCTION linger();",
+        )
+        .await
+        .unwrap();
+    let slow = |client: &str, offset| NewTransfer { ts_ms: 1, ..new_transfer(client, "d", offset) };
+    let contents = vec![slow("b", 3), new_transfer("c", "d", 4), new_transfer("b", "e", 5)];
+    let results = between_good_ones(&backend, contents).await;
+    assert!(
+        matches!(results[..], [Err(StoreError::Unavailable(_)), Ok(()), Err(StoreError::Unavailable(_))]),
+        "what a client asks for later waits, too: {results:?}"
+    );
+}

@@ -6,7 +6,7 @@ use diesel::sqlite::SqliteConnection;
 use super::super::errors::{JobError, JobResult};
 use super::super::schema::{drain_leases, partitions};
 use crate::domain::config::ClientId;
-use crate::ports::stash::{DrainLease, Ownership};
+use crate::ports::stash::{DrainLease, Ownership, StashBatch};
 
 fn key(ownership: Ownership) -> (i64, i64) {
     (ownership.incarnation.into(), ownership.partition.into())
@@ -70,8 +70,14 @@ fn lost(client: &ClientId) -> JobError {
 }
 
 /// Whether the lease is still held under this token; time plays no part: nobody else took it.
-pub(super) fn check_lease(connection: &mut SqliteConnection, client: &ClientId, token: i64) -> JobResult<()> {
+fn check_lease(connection: &mut SqliteConnection, client: &ClientId, token: i64) -> JobResult<()> {
     if token_of(connection, client)? == Some(token) { Ok(()) } else { Err(lost(client)) }
+}
+
+/// Whether what a batch writes may be written, which stays so until the transaction ends.
+pub(super) fn check_batch(connection: &mut SqliteConnection, batch: &StashBatch) -> JobResult<()> {
+    check(connection, batch.ownership)?;
+    batch.lease.map_or(Ok(()), |token| check_lease(connection, &batch.client, token))
 }
 
 /// Takes or renews the lease. There is one log and one process: who has the partition has it from earlier owners, or earlier lives of its own.

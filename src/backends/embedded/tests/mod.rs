@@ -2,6 +2,7 @@
 
 mod database;
 mod log;
+mod purge;
 
 use std::path::Path;
 use std::sync::Arc;

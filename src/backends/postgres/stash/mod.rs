@@ -4,6 +4,7 @@
 
 mod apply;
 mod dead_rows;
+mod older;
 mod ownership;
 mod page;
 mod reads;
@@ -54,9 +55,7 @@ impl Stash for PgStash {
     }
 
     fn apply(&self, batches: Vec<StashBatch>) -> BoxFuture<'_, StoreResult<Vec<StoreResult<()>>>> {
-        Box::pin(
-            self.database.run(|connection| Box::pin(async move { apply::apply(connection, &batches).await })),
-        )
+        Box::pin(apply::apply(&self.database, batches))
     }
 
     fn check<'a>(
