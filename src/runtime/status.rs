@@ -39,9 +39,12 @@ pub struct ActorStatus {
 pub struct LastCause {
     /// Of which kind it was.
     pub reason: ExitReason,
-    /// Text of the panic, or the reason that was given; one line, 300 characters at most. That of a panic may hold anything, and is for the
-    /// log alone: it is not serialised.
+    /// Text of the panic, or the reason that was given; one line, 300 characters at most. One that a panic put together may hold anything, and is
+    /// for the log alone: it is not serialised.
     pub message: String,
+    /// The message stands in the code as it is. What another process tells is.
+    #[serde(default = "told")]
+    pub is_fixed: bool,
     /// `file:line` of the panic, or of the call; may be empty.
     pub place: String,
     /// Seconds that the life had lasted.
@@ -50,16 +53,21 @@ pub struct LastCause {
     pub seconds_ago: u64,
 }
 
+/// Whoever told it has left out what must not be seen.
+fn told() -> bool {
+    true
+}
+
 impl LastCause {
     /// What of its text may be shown.
     pub fn shown(&self) -> &str {
-        if self.reason == ExitReason::Panicked { "a panic, see the log" } else { &self.message }
+        if self.is_fixed { &self.message } else { "a panic, see the log" }
     }
 }
 
 impl Serialize for LastCause {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { reason, message: _, place, lasted_seconds, seconds_ago } = self;
+        let Self { reason, message: _, is_fixed: _, place, lasted_seconds, seconds_ago } = self;
         let mut cause = serializer.serialize_struct("LastCause", 5)?;
         cause.serialize_field("reason", reason)?;
         cause.serialize_field("message", self.shown())?;

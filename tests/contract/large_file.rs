@@ -17,8 +17,8 @@ use crate::fixture::{Backend as _, EmbeddedBackend, client, transfer};
 /// What any of them may take.
 const LIMIT: Duration = Duration::from_millis(50);
 
-/// Client `a`: every tenth row is of one document, of the others each document has ten; every fifth failed, and may be tried in an hour. Client
-/// `hot`: half as many, of one document. Each row that waits is followed by one that was given up.
+/// Client `a`: of twenty rows three are of one document, the others of one of their own, of which two rows failed and may be tried in an hour.
+/// Client `hot`: half as many, all of that one document. Every other row waits, the others were given up.
 fn fill(rows: i64) -> String {
     let hash = |document: &str| {
         let hash = transfer(1, "a", document, 1).document_hash;
@@ -37,7 +37,8 @@ fn fill(rows: i64) -> String {
         )
     };
     let (hot, in_an_hour) = (hash("hot"), SystemClock.now_ms() + 3_600_000);
-    let document = format!("CASE WHEN n % 20 < 2 THEN x'{hot}' ELSE CAST(printf('%016d', n / 20) AS BLOB) END");
+    let document =
+        format!("CASE WHEN n % 20 < 3 THEN x'{hot}' ELSE CAST(printf('%016d', n / 20) AS BLOB) END");
     let next = format!("CASE WHEN n % 2 = 1 AND n % 5 = 0 THEN {in_an_hour} ELSE 0 END");
     insert("a", rows, &document, &next) + &insert("hot", rows / 2, &format!("x'{hot}'"), "0")
 }
@@ -94,8 +95,10 @@ async fn no_question_takes_long_in_a_large_file() {
             for document in [None, Some(hot)] {
                 for after in [None, at(rows / 2)] {
                     let query = RowQuery { client: id.clone(), state, document, after, limit: 100 };
-                    let what = format!("{name}: rows {state:?} of a document {} {after:?}", document.is_some());
-                    let page = ask(what.clone(), async || stores.stash_rows.rows(query.clone()).await.unwrap());
+                    let what =
+                        format!("{name}: rows {state:?} of a document {} {after:?}", document.is_some());
+                    let page =
+                        ask(what.clone(), async || stores.stash_rows.rows(query.clone()).await.unwrap());
                     assert_eq!(page.await.len(), 100, "{what}");
                 }
             }
@@ -118,8 +121,10 @@ async fn no_question_takes_long_in_a_large_file() {
             }
         }
         let event = EventId::from_stored(&format!("{name}-4"));
-        ask(format!("{name}: a row"), async || stores.stash_rows.row(&id, &event).await.unwrap().unwrap()).await;
-        ask(format!("{name}: a dead row"), async || stash.dead_row(&id, &event).await.unwrap().unwrap()).await;
+        ask(format!("{name}: a row"), async || stores.stash_rows.row(&id, &event).await.unwrap().unwrap())
+            .await;
+        ask(format!("{name}: a dead row"), async || stash.dead_row(&id, &event).await.unwrap().unwrap())
+            .await;
         // The oldest of each: very many rows stand behind them.
         for write in [
             StashWrite::Delivered { transfer: transfer(1, name, "hot", 41) },

@@ -106,7 +106,9 @@ async fn a_server_that_dies_during_the_migrations_is_an_outage() {
         open(&options).await.unwrap();
         let holder = client(&options).await;
         let hold = match by_advice {
-            true => format!("SELECT pg_advisory_lock({})", lock_number(&format!("{}dispatcher", options.prefix))),
+            true => {
+                format!("SELECT pg_advisory_lock({})", lock_number(&format!("{}dispatcher", options.prefix)))
+            }
             false => "BEGIN; LOCK TABLE __diesel_schema_migrations".into(),
         };
         holder.batch_execute(&hold).await.unwrap();

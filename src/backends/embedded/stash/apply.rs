@@ -13,8 +13,8 @@ use crate::ports::clock::Clock;
 use crate::ports::stash::StashBatch;
 use crate::ports::{StoreError, StoreResult};
 
-/// Parts of one batch, at once.
-const PARTS: usize = 20;
+/// Parts of one batch, at once: the others wait meanwhile.
+const PARTS: usize = 10;
 
 /// Applies batches in order.
 pub(super) async fn apply(
@@ -25,13 +25,15 @@ pub(super) async fn apply(
     let batches: Arc<[StashBatch]> = batches.into();
     let (all, clock_of_all) = (Arc::clone(&batches), Arc::clone(clock));
     let written =
-        database.write(move |connection| write(connection, &all, clock_of_all.now_ms())).await?;
+        database.write_bulk(move |connection| write(connection, &all, clock_of_all.now_ms())).await?;
     let mut results: Vec<StoreResult<()>> = Vec::with_capacity(batches.len());
     // Something of theirs was not written: what comes after it has to wait, too.
     let mut waiting: HashSet<&ClientId> = HashSet::new();
     for (batch, written) in batches.iter().zip(written) {
         let result = match written {
-            Err(JobError::TooManyRows) if waiting.contains(&batch.client) => Err(JobError::TooManyRows.into()),
+            Err(JobError::TooManyRows) if waiting.contains(&batch.client) => {
+                Err(JobError::TooManyRows.into())
+            }
             Err(JobError::TooManyRows) => by_parts(database, clock, batch).await,
             written => written.map_err(StoreError::from),
         };
@@ -47,12 +49,12 @@ pub(super) async fn apply(
 async fn by_parts(database: &Database, clock: &Arc<dyn Clock>, batch: &StashBatch) -> StoreResult<()> {
     for _ in 0..PARTS {
         let batch = batch.clone();
-        if !database.write(move |connection| older::part(connection, &batch)).await? {
+        if !database.write_bulk(move |connection| older::part(connection, &batch)).await? {
             break;
         }
     }
     let (batch, clock) = (batch.clone(), Arc::clone(clock));
-    database.write(move |connection| writes::apply(connection, &batch, clock.now_ms())).await
+    database.write_bulk(move |connection| writes::apply(connection, &batch, clock.now_ms())).await
 }
 
 fn write(

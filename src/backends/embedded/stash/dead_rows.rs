@@ -160,11 +160,12 @@ pub(super) fn delete(
     Ok(deleted > 0)
 }
 
-/// A row of the same document as `stash`, which is newer and waits.
+/// A row of the same document as `stash`, which is newer and waits. Without the plus signs SQLite compares as for columns of any two types, and
+/// uses the index for the first of the three only.
 const NEWER_WAITS: &str = "EXISTS (SELECT 1 FROM stash AS newer
     WHERE newer.client = stash.client AND newer.document_hash = stash.document_hash AND newer.state = 'pending'
     AND (newer.incarnation, newer.partition, newer.offset)
-        > (stash.incarnation, stash.partition, stash.offset))";
+        > (+stash.incarnation, +stash.partition, +stash.offset))";
 
 #[derive(QueryableByName)]
 struct Own {

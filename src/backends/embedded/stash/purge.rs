@@ -18,7 +18,8 @@ pub(super) fn purge(connection: &mut SqliteConnection, before_ms: i64, limit: us
         SELECT id FROM stash
         WHERE state <> 'pending' AND stashed_at_ms <= ? AND coalesce(last_failed_at_ms, 0) <= ?
         ORDER BY stashed_at_ms LIMIT ?)";
-    let last: Option<i64> = stash_purged::table.select(stash_purged::until_ms).first(connection).optional()?;
+    let last: Option<i64> =
+        stash_purged::table.select(stash_purged::until_ms).first(connection).optional()?;
     let from = match last {
         Some(last) => Some(last),
         None => stash::table
@@ -33,13 +34,14 @@ pub(super) fn purge(connection: &mut SqliteConnection, before_ms: i64, limit: us
         .bind::<BigInt, _>(until_ms)
         .bind::<BigInt, _>(i64::try_from(limit).unwrap_or(i64::MAX))
         .execute(connection)?;
-    // Not before the last part: all of them are one time.
-    if purged < limit && last.is_none_or(|last| last < until_ms) {
+    // It comes further with the last part only: all of them are one time.
+    let reached_ms = if purged < limit { until_ms.max(from_ms) } else { from_ms };
+    if last != Some(reached_ms) {
         diesel::insert_into(stash_purged::table)
-            .values((stash_purged::id.eq(1), stash_purged::until_ms.eq(until_ms)))
+            .values((stash_purged::id.eq(1), stash_purged::until_ms.eq(reached_ms)))
             .on_conflict(stash_purged::id)
             .do_update()
-            .set(stash_purged::until_ms.eq(until_ms))
+            .set(stash_purged::until_ms.eq(reached_ms))
             .execute(connection)?;
     }
     Ok(purged as u64)

@@ -26,8 +26,8 @@ const ONE_BY_ONE: Duration = Duration::from_secs(20);
 /// Of a statement of one that is written alone.
 const ALONE: &str = "SET LOCAL statement_timeout = '5s'";
 
-/// Parts of one batch, at once.
-const PARTS: usize = 4;
+/// Parts of one batch, at once: the others wait meanwhile.
+const PARTS: usize = 5;
 
 /// Why a transaction was taken back.
 enum No {

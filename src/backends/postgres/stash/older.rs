@@ -13,7 +13,7 @@ use crate::domain::transfer::{DocumentHash, Transfer};
 use crate::ports::stash::StashBatch;
 
 /// Rows of one part: well below the time that a statement may take.
-const PART: usize = 5_000;
+const PART: usize = 2_000;
 
 /// The rows before the newest of each document, oldest first. Found by their index and locked, then written where they are: a join may read all
 /// rows of the document.
@@ -81,6 +81,12 @@ async fn part_of(
     statement: &str,
     transfers: &[&Transfer],
 ) -> JobResult<usize> {
+    fn column<'a, T>(
+        newest: &HashMap<(&ClientId, DocumentHash), &'a Transfer>,
+        value: impl Fn(&'a Transfer) -> T,
+    ) -> Vec<T> {
+        newest.values().map(|transfer| value(transfer)).collect()
+    }
     // Each row once: what is older than one of two is older than the newer.
     let mut newest: HashMap<(&ClientId, DocumentHash), &Transfer> = HashMap::new();
     for transfer in transfers {
@@ -88,12 +94,6 @@ async fn part_of(
         if transfer.sequence > known.sequence {
             *known = transfer;
         }
-    }
-    fn column<'a, T>(
-        newest: &HashMap<(&ClientId, DocumentHash), &'a Transfer>,
-        value: impl Fn(&'a Transfer) -> T,
-    ) -> Vec<T> {
-        newest.values().map(|transfer| value(transfer)).collect()
     }
     if newest.is_empty() {
         return Ok(0);
