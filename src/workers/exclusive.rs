@@ -15,7 +15,7 @@ use crate::ports::locks::{Lease, Locks};
 pub struct Exclusive {
     /// Where the leases are.
     pub locks: Arc<dyn Locks>,
-    /// The time that leases are held against.
+    /// By which a holder knows how long it may go on without a renewal.
     pub clock: Arc<dyn Clock>,
     /// Where runs are counted.
     pub metrics: Metrics,
@@ -64,14 +64,14 @@ impl Exclusive {
         work: impl FnOnce(Fence) -> Fut,
     ) -> StoreResult<Run<T>> {
         let asked = self.clock.boot_ms();
-        let Some(lease) = self.locks.acquire(key, self.clock.now_ms(), millis(ttl)).await? else {
+        let Some(lease) = self.locks.acquire(key, millis(ttl)).await? else {
             self.count(label, "skipped");
             return Ok(Run::Skipped);
         };
         let work = work(Fence(lease.token));
         let run = tokio::select! {
             biased;
-            () = self.hold(lease.clone(), asked, ttl) => Run::Lost,
+            () = self.hold(&lease, asked, ttl) => Run::Lost,
             value = work => Run::Ran(value),
         };
         if let Run::Ran(_) = run {
@@ -92,7 +92,7 @@ impl Exclusive {
     }
 
     /// Renews a lease; comes back when it is lost.
-    async fn hold(&self, mut lease: Lease, asked: i64, ttl: Duration) {
+    async fn hold(&self, lease: &Lease, asked: i64, ttl: Duration) {
         let mut deadline = asked + millis(ttl);
         let mut pause = ttl / 3;
         loop {
@@ -102,14 +102,13 @@ impl Exclusive {
             if left.is_zero() {
                 return;
             }
-            let renewed = self.locks.renew(&lease, self.clock.now_ms(), millis(ttl));
+            let renewed = self.locks.renew(lease, millis(ttl));
             match tokio::time::timeout(left, renewed).await {
-                Ok(Ok(Some(renewed))) => {
-                    lease = renewed;
+                Ok(Ok(true)) => {
                     deadline = asked + millis(ttl);
                     pause = ttl / 3;
                 }
-                Ok(Ok(None)) | Err(_) => return,
+                Ok(Ok(false)) | Err(_) => return,
                 Ok(Err(_)) => pause = ttl / 20,
             }
         }

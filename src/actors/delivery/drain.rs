@@ -166,7 +166,7 @@ impl WebhookDeliveryActor {
         let (services, client) = (self.services.clone(), self.client().clone());
         // In the order of the client a row that has its time holds all behind it, and so it has to be seen.
         let as_of_ms = if self.life.ordering == Ordering::Client { i64::MAX } else { as_of_ms };
-        let (now_ms, now_boot_ms) = (self.now_ms(), self.services.clock.boot_ms());
+        let now_boot_ms = self.services.clock.boot_ms();
         let (claim, held) = (self.life.claim, self.life.drain.lease);
         let (records, bytes) = if self.life.state.is_probing() { PROBE_FETCH } else { FETCH };
         let bytes = bytes.min(self.services.limits.client_bytes);
@@ -178,7 +178,7 @@ impl WebhookDeliveryActor {
                 Some(lease) => lease,
                 None => {
                     let token = held.map(|held| held.lease.token);
-                    let lease = services.stash.lease_drain(&client, ownership, token, now_ms, ttl_ms).await;
+                    let lease = services.stash.lease_drain(&client, ownership, token, ttl_ms).await;
                     // Only the lease is another's, or the whole partition?
                     if matches!(lease, Err(StoreError::Fenced(_)))
                         && let Err(StoreError::Fenced(_)) = services.stash.committed(ownership, 0).await

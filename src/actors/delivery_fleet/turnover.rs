@@ -87,7 +87,7 @@ impl Handler<Sweep> for DeliveryFleetActor {
             for cell in ending {
                 cell.ended().await;
             }
-            // The next owner need not wait until they expire. Nobody waits for this: without it they do.
+            // An owner by another log need not wait until they expire. Nobody waits for this: without it they do.
             actix_rt::spawn(async move {
                 for inbox in leases {
                     if let Some(token) = inbox.lease() {
