@@ -110,6 +110,8 @@ pub(crate) struct Book {
     /// What must never be.
     pub(crate) violations: Vec<String>,
     manners: HashMap<String, Manner>,
+    /// Requests that have no connection yet, by client.
+    connecting: HashMap<String, usize>,
     rng: Rng,
     lives: u32,
     /// The next sender that is opened panics.
@@ -178,6 +180,11 @@ impl Book {
             );
         }
         text
+    }
+
+    /// Requests of a client that have no connection yet: they may begin when it is there.
+    pub(crate) fn connecting(&self, client: &str) -> usize {
+        self.connecting.get(client).copied().unwrap_or(0)
     }
 
     /// How long it takes to connect to a client's receiver.
@@ -280,6 +287,25 @@ impl Wire {
     }
 }
 
+/// A request that has no connection yet.
+struct Connecting {
+    receiver: Arc<Receiver>,
+    client: String,
+}
+
+impl Connecting {
+    fn new(receiver: &Arc<Receiver>, client: String) -> Self {
+        *receiver.book().connecting.entry(client.clone()).or_default() += 1;
+        Self { receiver: receiver.clone(), client }
+    }
+}
+
+impl Drop for Connecting {
+    fn drop(&mut self) {
+        *self.receiver.book().connecting.entry(self.client.clone()).or_default() -= 1;
+    }
+}
+
 /// The sender's end: dropped with the connection.
 struct SendersEnd(Arc<Wire>);
 
@@ -362,13 +388,14 @@ impl WebhookSender for SimSender {
         let server = self.server.clone();
         let may_send = self.may_send.clone();
         Box::pin(async move {
-            let connects_in = receiver.book().connects_in(request.url.path().trim_start_matches('/'));
-            if connects_in >= request.timeout {
-                tokio::time::sleep(request.timeout).await;
-                return Some(Err(no_answer(NoAnswer::Timeout)));
-            }
+            let client = request.url.path().trim_start_matches('/').to_owned();
+            let connects_in = receiver.book().connects_in(&client);
             if !connects_in.is_zero() {
-                tokio::time::sleep(connects_in).await;
+                let _connecting = Connecting::new(&receiver, client);
+                tokio::time::sleep(connects_in.min(request.timeout)).await;
+            }
+            if connects_in >= request.timeout {
+                return Some(Err(no_answer(NoAnswer::Timeout)));
             }
             if !may_start() {
                 return None;
