@@ -135,8 +135,11 @@ impl Disabler {
         let now_ms = self.clock.now_ms();
         let served = |client: &ClientId| table.get(client).is_some_and(|client| client.is_served());
         let states = self.states.list().await?;
-        let (failing, others): (Vec<_>, Vec<_>) =
-            states.iter().filter(|(client, _)| served(client)).map(|(_, state)| state).partition(|state| fails(state));
+        let (failing, others): (Vec<_>, Vec<_>) = states
+            .iter()
+            .filter(|(client, _)| served(client))
+            .map(|(_, state)| state)
+            .partition(|state| fails(state));
         let living = others.iter().filter(|state| state.lives(now_ms, &self.pacing)).count();
         Ok(failing.len() >= MANY && failing.len() > living)
     }

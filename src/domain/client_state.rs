@@ -314,7 +314,9 @@ impl ClientState {
 
     /// Whether it was tried for so long, and failed: the last failure that counts was so much later than the first.
     pub fn has_failed_for(&self, time: Duration) -> bool {
-        let (Some(since_ms), Some(last_ms)) = (self.failing_since_ms, self.last_failure_ms) else { return false };
+        let (Some(since_ms), Some(last_ms)) = (self.failing_since_ms, self.last_failure_ms) else {
+            return false;
+        };
         u64::try_from(last_ms.saturating_sub(since_ms)).is_ok_and(|ms| u128::from(ms) >= time.as_millis())
     }
 

@@ -3,6 +3,7 @@
 use std::{
     future::{Future, poll_fn},
     pin::Pin,
+    sync::Arc,
     task::{self, Poll, Waker},
     thread,
     time::Duration,
@@ -53,7 +54,7 @@ where
     F: FnOnce(Cell) -> A + Send + 'static,
 {
     let seat = seat.into();
-    let id: std::sync::Arc<str> = id.into().into();
+    let id: Arc<str> = id.into().into();
     let cell = match kit.registry().take_retired(kind, &id) {
         Some(retired) => retired.heir(seat.clone()),
         None => Cell::seated(kind, id, Some(seat.clone())),
@@ -85,8 +86,11 @@ where
         (false, _) => None,
     };
     old.stop();
-    let cell = old.successor(seat.clone());
-    kit.count_restart(cell.kind());
+    // One that broke is restarted like any other, after its back-off, and counted then.
+    let cell = old.successor(seat.clone(), broke.is_none());
+    if broke.is_none() {
+        kit.count_restart(cell.kind());
+    }
     start(kit, &seat, cell, broke, make)
 }
 

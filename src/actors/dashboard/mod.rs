@@ -14,6 +14,7 @@ mod overview;
 mod page;
 mod part;
 mod replicas;
+mod rows;
 mod snapshot;
 mod window;
 

@@ -119,7 +119,7 @@ pub struct Point {
     pub age_p95_ms: Option<f32>,
     /// Changes in the stash.
     pub stashed: u64,
-    /// Changes that are in the transfer log and not done.
+    /// Records of the source stream and the transfer log that are not committed.
     pub lag: Option<u64>,
 }
 

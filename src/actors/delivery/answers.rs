@@ -101,8 +101,7 @@ impl WebhookDeliveryActor {
         if insured {
             // It has a row, which goes by the drain.
             let reason = "not_started".to_owned();
-            let failure =
-                Failure { class: FailureClass::Endpoint, reason, status: None, retry_after: None };
+            let failure = Failure { class: FailureClass::Endpoint, reason, status: None, retry_after: None };
             return self.keep(entry, insured, failure);
         }
         let is_row = entry.is_row();

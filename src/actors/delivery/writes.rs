@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use actix::prelude::*;
 
-use super::lanes::{Entry, LaneKey};
 use super::WebhookDeliveryActor;
+use super::lanes::{Entry, LaneKey};
 use crate::actors::refused::keep_refused;
 use crate::actors::stash::write_all;
 use crate::domain::stash::StashWrite;

@@ -356,11 +356,16 @@ fn a_resync_makes_good_what_was_dropped_before_it() {
 
 #[test]
 fn a_try_that_was_asked_for_is_counted_with_what_became_of_it() {
-    let events = [(1, failed()), (2, ClientEvent::TryNow), (3, failed()), (3, ClientEvent::Tried(Tried::Failed))];
+    let events =
+        [(1, failed()), (2, ClientEvent::TryNow), (3, failed()), (3, ClientEvent::Tried(Tried::Failed))];
     let state = after(&events);
     assert_eq!((state.tries, state.last_try), (1, Some(Tried::Failed)));
     let none = after(&events[..3]);
-    assert_eq!((none.tries, none.last_try), (0, None), "by whom an attempt was wanted does not show by itself");
+    assert_eq!(
+        (none.tries, none.last_try),
+        (0, None),
+        "by whom an attempt was wanted does not show by itself"
+    );
     assert_eq!(ClientState { tries: 0, last_try: None, ..state }, none, "and it changes nothing else");
 }
 

@@ -118,9 +118,9 @@ struct ClientBoard<'a> {
     at_ms: i64,
     #[schema(value_type = Object)]
     client: &'a ClientView,
-    /// Delivered and failed of each minute.
+    /// Delivered and failed of each minute; the last one still runs. Empty: nothing happened in all of them.
     #[schema(value_type = Vec<Vec<u32>>)]
-    minutes: &'a [(u32, u32)],
+    minutes: Vec<(u32, u32)>,
 }
 
 /// One client on the dashboard, with the minutes of its last hour
@@ -139,7 +139,7 @@ pub(super) async fn client(request: HttpRequest, shared: web::Data<Shared>) -> R
     Ok(HttpResponse::Ok().json(ClientBoard {
         at_ms: snapshot.overview.at_ms,
         client: view,
-        minutes: &view.minutes,
+        minutes: view.minutes_so_far(),
     }))
 }
 

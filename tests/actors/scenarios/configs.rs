@@ -133,8 +133,7 @@ fn a_client_that_comes_back_while_its_rows_are_buried_keeps_the_rest() {
         life.until("they wait", || world.rows("a").len() == 60).await;
         slow_burial(&world);
         life.delete_config("a").await;
-        let dead =
-            || world.rows("a").iter().filter(|(_, state)| *state == RowState::Dead).count();
+        let dead = || world.rows("a").iter().filter(|(_, state)| *state == RowState::Dead).count();
         life.until("some are dead", || dead() > 0).await;
         life.configure("a", Status::Active, "").await;
         world.stash.heal();

@@ -317,8 +317,9 @@ fn a_promoted_job_shows_the_attempt_of_a_client_that_drains() {
         // The first ones are promoted by the service.
         life.pass(Duration::from_secs(120)).await;
         let (sent, before) = (world.receiver.book().of("a").count(), world.jobs.data().attempts("retry-a"));
-        let waits_long =
-            || world.jobs.data().due_ms("retry-a").is_some_and(|due_ms| due_ms > world.clock.now_ms() + 5_000);
+        let waits_long = || {
+            world.jobs.data().due_ms("retry-a").is_some_and(|due_ms| due_ms > world.clock.now_ms() + 5_000)
+        };
         assert!(within(life, Duration::from_secs(30), waits_long).await);
         assert_eq!(world.jobs.data().promote("retry-a"), Acted::Done);
         life.pass(Duration::from_secs(4)).await;
