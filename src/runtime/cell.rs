@@ -18,6 +18,7 @@ use tokio::{
     time::Instant,
 };
 use tokio_util::sync::CancellationToken;
+use utoipa::ToSchema;
 
 use super::{
     arbiters::Seat,
@@ -33,7 +34,7 @@ use super::{
 const PATIENCE: Duration = Duration::from_millis(2_500);
 
 /// Where an actor is in its life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Life {
     /// Takes messages.
@@ -256,6 +257,7 @@ impl Cell {
             last_cause: seen.last_cause.as_ref().map(|Exit { cause, at, lasted }| LastCause {
                 reason: cause.reason,
                 message: cause.message.clone(),
+                is_fixed: cause.is_fixed,
                 place: cause.place.clone(),
                 lasted_seconds: lasted.as_secs(),
                 seconds_ago: seconds(*at),

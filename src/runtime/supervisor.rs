@@ -306,7 +306,7 @@ where
 }
 
 fn complain(what: &str, cell: &Cell, cause: &Cause) {
-    let (kind, id, Cause { reason, message, place }) = (cell.kind(), cell.id(), cause);
+    let (kind, id, Cause { reason, message, place, .. }) = (cell.kind(), cell.id(), cause);
     let last_message = cell.status().last_message.unwrap_or("-".into());
     let (level, reason) =
         (if *reason == ExitReason::Asked { Level::Warn } else { Level::Error }, reason.as_str());
