@@ -19,7 +19,7 @@ use super::path::{FIRST, id, query};
 use super::problem::Problem;
 use super::schema::{self, BoardLimit, DashboardClient, Offset};
 use crate::actors::dashboard::{
-    ActorQuery, ActorReport, ClientQuery, ClientSort, ClientView, Overview, Page, PhaseFilter, Point,
+    ActorQuery, ActorReport, ClientQuery, ClientSort, ClientView, Overview, Page, PhaseFilter, Point, Snapshot,
 };
 use crate::domain::replica::ReplicaName;
 
@@ -131,16 +131,19 @@ struct ClientBoard<'a> {
 pub(super) async fn client(request: HttpRequest, shared: web::Data<Shared>) -> Result<HttpResponse, Problem> {
     let wanted = id(&request, FIRST, "client id")?;
     let snapshot = shared.service.dashboard.snapshot();
-    let found = snapshot.clients.binary_search_by(|client| client.client.as_str().cmp(wanted.as_str()));
-    let view: &Arc<ClientView> = found
-        .ok()
-        .and_then(|place| snapshot.clients.get(place))
+    let view = find(&snapshot, &wanted)
         .ok_or_else(|| Problem::new(StatusCode::NOT_FOUND, "there is no such client"))?;
     Ok(HttpResponse::Ok().json(ClientBoard {
         at_ms: snapshot.overview.at_ms,
         client: view,
         minutes: &view.minutes,
     }))
+}
+
+/// A client of a snapshot.
+fn find<'a>(snapshot: &'a Snapshot, id: &str) -> Option<&'a Arc<ClientView>> {
+    let found = snapshot.clients.binary_search_by(|client| client.client.as_str().cmp(id));
+    found.ok().and_then(|place| snapshot.clients.get(place))
 }
 
 #[derive(Deserialize, IntoParams)]
