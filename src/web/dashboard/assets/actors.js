@@ -44,10 +44,13 @@ export async function actors({ root, live, query, every, listen }) {
     put(foot, h("p", { class: "quiet figure" }, children.matched ? `${children.offset + 1} to ${children.offset + children.rows.length} of ${children.matched} delivery actors${sums ? `, ${count(sums.restarts)} restarts of all since the start` : ""}` : ""),
       h("button", { "data-step": -PAGE, disabled: children.offset === 0 }, "Back"), h("button", { "data-step": PAGE, disabled: children.next === null }, "Next"));
   };
-  const again = async (change) => {
-    Object.assign(asked, change);
-    try { await load(); } catch { return; }
+  const look = every(2000, async () => {
+    await load();
     show();
+  });
+  const again = (change) => {
+    Object.assign(asked, change);
+    return look();
   };
   let typing;
   search.addEventListener("input", () => { clearTimeout(typing); typing = setTimeout(() => again({ filter: search.value, offset: 0 }), 150); });
@@ -57,7 +60,6 @@ export async function actors({ root, live, query, every, listen }) {
   on(tree, "click", "[data-do]", async ({ dataset }) => { if (await restart(dataset.kind, dataset.id, dataset.replica)) again({}); });
   show();
   listen("snapshot", show);
-  every(2000, () => again({}));
 }
 
 // As the service does with those of clients.

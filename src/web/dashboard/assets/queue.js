@@ -38,19 +38,16 @@ export async function queue({ root, live, parts: [name, wanted], query, every, l
     times.hidden = shown.schedules.length === 0;
     put(times, h("div", { class: "title" }, h("h2", {}, "Schedules")), schedule_table(shown.schedules.map((schedule) => ({ ...schedule, queue: name })), now));
   };
-  const again = async () => {
-    try {
-      shown = (await find()) ?? shown;
-      ({ jobs, next } = await load());
-    } catch { return; }
+  const again = every(2000, async () => {
+    shown = (await find()) ?? shown;
+    ({ jobs, next } = await load());
     show();
-  };
+  });
   on(root, "click", "[data-do]", async ({ dataset }) => {
     if (await QUEUE_ACTIONS[dataset.do](dataset.queue, dataset.id, dataset.count, state)) again();
   });
   show();
   listen("snapshot", show);
-  every(2000, again);
 }
 
 const job_columns = (queue, now) => [
