@@ -4,6 +4,9 @@ import assert from "node:assert/strict";
 import { SOON, audit, go, next_snapshot, press, state, url, wish } from "./page.js";
 
 async function what_is_read_waits(page) {
+  await go(page, "client/acme");
+  await press(page, "Try now");
+  await state(page, "healthy");
   await go(page, "events");
   const rows = page.getByRole("table", { name: "Events" }).locator("tbody tr");
   await rows.first().hover();

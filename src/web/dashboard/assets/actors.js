@@ -3,7 +3,7 @@
 import { h, on, put } from "./dom.js";
 import { get } from "./api.js";
 import { badge } from "./badge.js";
-import { cell, opens } from "./table.js";
+import { cell, keep_order, opens } from "./table.js";
 import { restart } from "./client_actions.js";
 import { deed } from "./session.js";
 import { cause, client_link } from "./words.js";
@@ -16,11 +16,14 @@ const GROUPS = [["Intake", ["ingest-source", "ingest-transfer"]], ["Delivery", [
 
 export async function actors({ root, live, query, every, listen }) {
   const asked = { kind: "delivery", replica: query.get("replica") ?? "", filter: query.get("filter") ?? "", state: query.get("state") ?? "", offset: 0, limit: PAGE };
-  let children, others;
+  let children, others, shown_for;
   const load = async () => {
     const kinds = Object.keys(live.snapshot?.overview.actors.kinds ?? {}).filter((kind) => kind !== "delivery");
-    let all;
-    [children, all] = await Promise.all([get("/v1/actors", asked), get("/v1/actors", { replica: asked.replica, limit: 200 })]);
+    const wanted = JSON.stringify(asked);
+    const [found, all] = await Promise.all([get("/v1/actors", asked), get("/v1/actors", { replica: asked.replica, limit: 200 })]);
+    // Who is about to act on one is not given another.
+    if (wanted === shown_for) found.rows = keep_order(children.rows, found.rows, ({ id, replica }) => `${id}/${replica}`);
+    [children, shown_for] = [found, wanted];
     others = all.rows.filter((actor) => actor.kind !== "delivery");
     // With very many broken ones the others do not fit into that page.
     const missing = kinds.filter((kind) => !others.some((actor) => actor.kind === kind));

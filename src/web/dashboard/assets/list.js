@@ -41,12 +41,11 @@ export class List {
   offer(found) {
     const { key } = this.#how;
     const shown = this.#is_long ? this.rows.slice(0, found.rows.length) : this.rows;
-    const is_same = shown.length === found.rows.length && found.rows.every((row, at) => key(row) === key(shown[at]));
-    if (!is_same && !(this.rows.length && this.#is_read())) this.#set(found);
+    const stays = shown.every((row, at) => at < found.rows.length && key(row) === key(found.rows[at]));
+    if (this.#is_long ? !stays && !this.#is_read() : stays || !this.#is_read()) this.#set(found);
     else {
       this.update(found.rows);
-      this.#held = is_same ? undefined : found;
-      if (is_same && !this.#is_long) this.next = found.next;
+      this.#held = stays ? undefined : found;
     }
     this.#how.show();
   }
