@@ -192,6 +192,7 @@ impl Service {
             seat: dashboard_thread.pick(0),
             clock: clock.clone(),
         });
+        watch::end_process_if_one_ends(&kit);
         let restarter = Restarter::new(here, &kit, tree.fleet.clone(), stores.actor_restarts.clone());
         actix_rt::spawn(restarter.clone().listen(kit.shutdown().token()));
         let state = WebState {

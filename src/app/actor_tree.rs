@@ -8,7 +8,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::records::Recorders;
 use super::stores::{NotOpen, Stores, until_there};
-use super::watch::end_process;
 use crate::actors::config_cache::{ConfigCacheActor, ConfigTable, Reload, config_table};
 use crate::actors::delivery::{DeliveryLimits, DeliveryServices, StashQuota};
 use crate::actors::delivery_fleet::{DeliveryFleetActor, Introduce, QuiesceAll};
@@ -24,7 +23,7 @@ use crate::metrics::Metrics;
 use crate::ports::clock::Clock;
 use crate::ports::event_log::BatchLimits;
 use crate::ports::webhook_sender::WebhookSenders;
-use crate::runtime::{Arbiters, ByteBudget, Cell, Kit, Life, Seat, Shutdown, supervise};
+use crate::runtime::{Arbiters, ByteBudget, Cell, Kit, Seat, supervise};
 use crate::settings::{Role, Settings};
 use crate::web::Startup;
 
@@ -150,10 +149,6 @@ impl ActorTree {
             })
         };
         let source = settings.roles.has(Role::Ingest).then(source);
-        let stages = [&transfer, &source].into_iter().flatten().map(|running| &running.cell);
-        for cell in [&stash.cell, &fleet.cell, &config_cache.cell].into_iter().chain(stages) {
-            end_process_if_it_ends(cell.clone(), kit.shutdown().clone());
-        }
         Ok(Self {
             table,
             config_cache: config_cache.addr,
@@ -245,60 +240,5 @@ pub(super) fn source_names(settings: &Settings) -> SourceNames {
     SourceNames {
         prefix: settings.source.prefix.as_str().into(),
         signal_collections: settings.source.signal_collections.clone(),
-    }
-}
-
-/// However it ends before the service stops: nothing goes on without it.
-fn end_process_if_it_ends(cell: Cell, shutdown: Shutdown) {
-    actix_rt::spawn(async move {
-        let life = cell.ended().await;
-        if !shutdown.has_begun() {
-            let how = if life == Life::Failed { "was given up" } else { "has ended" };
-            end_process(&format!("an actor that everything needs {how}: {}", cell.kind()));
-        }
-    });
-}
-
-#[cfg(test)]
-mod tests {
-    use std::process::Command;
-
-    use actix::System;
-
-    use super::*;
-    use crate::runtime::RestartPolicy;
-
-    /// Set in the process that is to end.
-    const CHILD: &str = "DISPATCHER_TEST_OF_THE_END";
-
-    struct Broken;
-
-    impl Actor for Broken {
-        type Context = Context<Self>;
-
-        fn started(&mut self, _: &mut Self::Context) {
-            panic!("broken for good");
-        }
-    }
-
-    impl actix::Supervised for Broken {}
-
-    #[test]
-    fn an_actor_that_everything_needs_and_that_is_given_up_ends_the_process() {
-        const NAME: &str =
-            "app::actor_tree::tests::an_actor_that_everything_needs_and_that_is_given_up_ends_the_process";
-        if std::env::var_os(CHILD).is_some() {
-            return System::new().block_on(async {
-                let policy = RestartPolicy { limit: 2, ..RestartPolicy::default() };
-                let kit = Kit::new(Arc::new(|_| {}), policy);
-                let seat = Arbiters::current("test").pick(0);
-                let broken = supervise(&kit, &seat, "broken", "", |_| Broken);
-                end_process_if_it_ends(broken.cell.clone(), kit.shutdown().clone());
-                std::future::pending().await
-            });
-        }
-        let mut child = Command::new(std::env::current_exe().unwrap());
-        let ended = child.args(["--exact", NAME, "--nocapture"]).env(CHILD, "1").output().unwrap();
-        assert_eq!(ended.status.code(), Some(70), "{}", String::from_utf8_lossy(&ended.stderr));
     }
 }

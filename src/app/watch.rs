@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use actix::Addr;
 
-use crate::actors::delivery_fleet::{ArbiterLost, DeliveryFleetActor};
+use crate::actors::delivery_fleet::{ArbiterLost, DELIVERY_KIND, DeliveryFleetActor};
 use crate::metrics::Metrics;
 use crate::runtime::watchdog::Silent;
-use crate::runtime::{Arbiters, Cell, Kit, Watchdog};
+use crate::runtime::{Arbiters, Cell, Kit, Life, Shutdown, Watchdog};
 
 /// Ends the process when what everything needs cannot go on: an outage that nobody notices is worse than a restart by the service manager.
 /// 70 is `EX_SOFTWARE` of sysexits.h.
@@ -51,6 +51,23 @@ pub(super) fn start(
         .start()
 }
 
+/// All actors but those of clients are needed by everything: however one of them ends before the service stops, the process does.
+pub(super) fn end_process_if_one_ends(kit: &Kit) {
+    for cell in kit.registry().cells().into_iter().filter(|cell| cell.kind() != DELIVERY_KIND) {
+        end_process_if_it_ends(cell, kit.shutdown().clone());
+    }
+}
+
+fn end_process_if_it_ends(cell: Cell, shutdown: Shutdown) {
+    actix_rt::spawn(async move {
+        let life = cell.ended().await;
+        if !shutdown.has_begun() {
+            let how = if life == Life::Failed { "was given up" } else { "has ended" };
+            end_process(&format!("an actor that everything needs {how}: {}", cell.kind()));
+        }
+    });
+}
+
 fn complain(Silent { arbiters, number, culprit }: &Silent<'_>) {
     let describe = |cell: &Cell| {
         let message = cell.status().last_message.unwrap_or("-".into());
@@ -64,4 +81,48 @@ fn complain(Silent { arbiters, number, culprit }: &Silent<'_>) {
 pub(super) fn end_process(why: &str) -> ! {
     log::error!("the process ends code={EXIT_BROKEN} why={why}");
     std::process::exit(EXIT_BROKEN);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use actix::prelude::*;
+
+    use super::*;
+    use crate::runtime::{RestartPolicy, supervise};
+
+    /// Set in the process that is to end.
+    const CHILD: &str = "DISPATCHER_TEST_OF_THE_END";
+
+    struct Broken;
+
+    impl Actor for Broken {
+        type Context = Context<Self>;
+
+        fn started(&mut self, _: &mut Self::Context) {
+            panic!("broken for good");
+        }
+    }
+
+    impl actix::Supervised for Broken {}
+
+    #[test]
+    fn an_actor_that_everything_needs_and_that_is_given_up_ends_the_process() {
+        const NAME: &str =
+            "app::watch::tests::an_actor_that_everything_needs_and_that_is_given_up_ends_the_process";
+        if std::env::var_os(CHILD).is_some() {
+            return System::new().block_on(async {
+                let policy = RestartPolicy { limit: 2, ..RestartPolicy::default() };
+                let kit = Kit::new(Arc::new(|_| {}), policy);
+                let seat = Arbiters::current("test").pick(0);
+                let broken = supervise(&kit, &seat, "broken", "", |_| Broken);
+                end_process_if_it_ends(broken.cell.clone(), kit.shutdown().clone());
+                std::future::pending().await
+            });
+        }
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        let ended = child.args(["--exact", NAME, "--nocapture"]).env(CHILD, "1").output().unwrap();
+        assert_eq!(ended.status.code(), Some(70), "{}", String::from_utf8_lossy(&ended.stderr));
+    }
 }

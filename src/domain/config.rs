@@ -6,6 +6,7 @@ mod members;
 mod signing_key;
 mod value;
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +29,13 @@ impl ClientId {
 
     /// The id as text.
     pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// It hashes and compares as its text does.
+impl Borrow<str> for ClientId {
+    fn borrow(&self) -> &str {
         &self.0
     }
 }

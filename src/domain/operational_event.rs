@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use url::Url;
@@ -14,7 +15,8 @@ use super::delivery::{USER_AGENT, WebhookRequest};
 const REASON: usize = 300;
 
 /// What happened. `as_str` is the word that everybody reads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Happening {
     /// A webhook fails so that it is left alone.
     Degraded,

@@ -2,7 +2,7 @@
 
 use super::{BoxFuture, StoreResult};
 use crate::domain::config::ClientId;
-use crate::domain::operational_event::{NumberedEvent, OperationalEvent};
+use crate::domain::operational_event::{Happening, NumberedEvent, OperationalEvent};
 
 /// Events on a page, at most.
 pub const LARGEST_EVENT_PAGE: usize = 1_000;
@@ -25,6 +25,8 @@ pub struct EventPage {
     pub after: Option<i64>,
     /// Only this client's.
     pub client: Option<ClientId>,
+    /// Only those that say this.
+    pub happening: Option<Happening>,
     /// Which come first.
     pub order: EventOrder,
     /// How many, at most; at most [`LARGEST_EVENT_PAGE`].

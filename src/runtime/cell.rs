@@ -18,6 +18,7 @@ use tokio::{
     time::Instant,
 };
 use tokio_util::sync::CancellationToken;
+use utoipa::ToSchema;
 
 use super::{
     arbiters::Seat,
@@ -33,7 +34,7 @@ use super::{
 const PATIENCE: Duration = Duration::from_millis(2_500);
 
 /// Where an actor is in its life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Life {
     /// Takes messages.
@@ -136,14 +137,16 @@ impl Cell {
         Self::with(kind, id, born, seat, 0, seen)
     }
 
-    /// The cell of the actor that takes the place of one whose thread is lost, or that was given up: with all that is known of it.
-    pub(super) fn successor(&self, seat: Seat) -> Self {
+    /// The cell of the actor that takes the place of one whose thread is lost, or that was given up: with all that is known of it. That it
+    /// begins may count as a restart.
+    pub(super) fn successor(&self, seat: Seat, counts: bool) -> Self {
         let now = Instant::now();
         let mut seen = Seen { progress: now, since: now, asked: None, ..lock(&self.0.seen).clone() };
         if self.phase().life == Life::Failed {
             seen.failures = Failures::default();
         }
-        Self::with(self.0.kind, Arc::clone(&self.0.id), self.0.born, Some(seat), self.generation() + 1, seen)
+        let generation = self.generation() + u64::from(counts);
+        Self::with(self.0.kind, Arc::clone(&self.0.id), self.0.born, Some(seat), generation, seen)
     }
 
     fn with(
@@ -220,23 +223,30 @@ impl Cell {
 
     /// Everything that is known now.
     pub fn status(&self) -> ActorStatus {
+        self.status_at(Instant::now())
+    }
+
+    /// The same; many are asked at one moment.
+    pub(super) fn status_at(&self, now: Instant) -> ActorStatus {
+        let seconds = |since: Instant| now.saturating_duration_since(since).as_secs();
         let Phase { life, generation } = self.phase();
         let seen = lock(&self.0.seen);
         ActorStatus {
             kind: self.0.kind.into(),
             id: Arc::clone(&self.0.id),
             state: life,
-            uptime_seconds: self.0.born.elapsed().as_secs(),
-            state_seconds: seen.since.elapsed().as_secs(),
-            progress_seconds_ago: seen.progress.elapsed().as_secs(),
+            uptime_seconds: seconds(self.0.born),
+            state_seconds: seconds(seen.since),
+            progress_seconds_ago: seconds(seen.progress),
             restarts: generation,
             exits: seen.exits.clone(),
             last_cause: seen.last_cause.as_ref().map(|Exit { cause, at, lasted }| LastCause {
                 reason: cause.reason,
                 message: cause.message.clone(),
+                is_fixed: cause.is_fixed,
                 place: cause.place.clone(),
                 lasted_seconds: lasted.as_secs(),
-                seconds_ago: at.elapsed().as_secs(),
+                seconds_ago: seconds(*at),
             }),
             last_message: seen.last_message.map(Into::into),
             published: seen.published.clone(),

@@ -21,24 +21,35 @@ pub(super) struct Cause {
     pub(super) message: String,
     /// `file:line`; empty when there is none.
     pub(super) place: String,
+    /// The message stands in the code as it is: there is nothing of anybody's data in it.
+    pub(super) is_fixed: bool,
 }
 
 impl Cause {
-    /// Control characters become spaces, so that the text stays one line of a log.
+    /// For any reason but a panic.
     pub(super) fn new(reason: ExitReason, message: &str, place: String) -> Self {
-        let clean = |c: char| if c.is_control() { ' ' } else { c };
-        Self { reason, message: message.chars().take(MAX_TEXT).map(clean).collect(), place }
+        Self { reason, message: one_line(message), place, is_fixed: true }
     }
+}
+
+/// Control characters become spaces, so that the text stays one line of a log.
+fn one_line(text: &str) -> String {
+    let clean = |c: char| if c.is_control() { ' ' } else { c };
+    text.chars().take(MAX_TEXT).map(clean).collect()
 }
 
 /// The text of a panic: one line, bounded.
 pub fn panic_text(payload: &(dyn Any + Send)) -> String {
-    let text = match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
-        (Some(text), _) => text,
-        (_, Some(text)) => text.as_str(),
-        _ => "a panic without text",
-    };
-    Cause::new(ExitReason::Panicked, text, String::new()).message
+    text_of(payload).0
+}
+
+/// The same, and whether it is a literal. A text that was put together may hold anything.
+fn text_of(payload: &(dyn Any + Send)) -> (String, bool) {
+    match (payload.downcast_ref::<&'static str>(), payload.downcast_ref::<String>()) {
+        (Some(text), _) => (one_line(text), true),
+        (_, Some(text)) => (one_line(text), false),
+        _ => ("a panic without text".to_owned(), true),
+    }
 }
 
 thread_local! {
@@ -73,12 +84,12 @@ pub(super) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Cause> {
     let result = panic::catch_unwind(AssertUnwindSafe(work));
     WATCHED.set(outer);
     result.map_err(|payload| {
-        let text = panic_text(payload.as_ref());
+        let (message, is_fixed) = text_of(payload.as_ref());
         let (place, backtrace) = LAST.take().unwrap_or((String::new(), Backtrace::disabled()));
         if backtrace.status() == BacktraceStatus::Captured {
             log::error!("backtrace of the panic at {place}:\n{backtrace}");
         }
-        Cause { reason: ExitReason::Panicked, message: text, place }
+        Cause { reason: ExitReason::Panicked, message, place, is_fixed }
     })
 }
 
@@ -89,9 +100,12 @@ mod tests {
     #[test]
     fn keeps_text_and_place() {
         install_hook();
-        let cause = caught(|| panic!("number {}", 7)).unwrap_err();
-        assert_eq!(cause.message, "number 7");
+        let number = std::hint::black_box(7);
+        let cause = caught(|| panic!("number {number}")).unwrap_err();
+        assert_eq!((&*cause.message, cause.is_fixed), ("number 7", false));
         assert_eq!(cause.place, format!("{}:{}", file!(), line!() - 2));
+        let cause = caught(|| panic!("as it stands here")).unwrap_err();
+        assert_eq!((&*cause.message, cause.is_fixed), ("as it stands here", true));
     }
 
     #[test]

@@ -5,6 +5,8 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+use tokio::time::Instant;
+
 use super::{cell::Cell, lock, status::ActorStatus};
 
 /// The cells of all actors by kind and id. A clone is the same registry.
@@ -22,7 +24,8 @@ struct Kind {
 impl Registry {
     /// The state of every actor, by kind and id.
     pub fn list(&self) -> Vec<ActorStatus> {
-        self.cells().iter().map(Cell::status).collect()
+        let now = Instant::now();
+        self.cells().iter().map(|cell| cell.status_at(now)).collect()
     }
 
     /// The cells of all, by kind and id.

@@ -81,8 +81,11 @@ where
         (false, _) => None,
     };
     old.stop();
-    let cell = old.successor(seat.clone());
-    kit.count_restart(cell.kind());
+    // One that broke is restarted like any other, after its back-off, and counted then.
+    let cell = old.successor(seat.clone(), broke.is_none());
+    if broke.is_none() {
+        kit.count_restart(cell.kind());
+    }
     start(kit, &seat, cell, broke, make)
 }
 
@@ -298,7 +301,7 @@ where
 }
 
 fn complain(what: &str, cell: &Cell, cause: &Cause) {
-    let (kind, id, Cause { reason, message, place }) = (cell.kind(), cell.id(), cause);
+    let (kind, id, Cause { reason, message, place, .. }) = (cell.kind(), cell.id(), cause);
     let last_message = cell.status().last_message.unwrap_or("-".into());
     let (level, reason) =
         (if *reason == ExitReason::Asked { Level::Warn } else { Level::Error }, reason.as_str());

@@ -61,8 +61,16 @@ pub(super) fn caller_of(request: &HttpRequest) -> Result<Caller, Problem> {
 
 /// Payloads are the data of the clients' users. To see that a delivery fails, and why, nobody needs them: so a viewer's token, which hangs on walls
 /// and stands in scripts, does not open them.
-pub(super) fn may_see_payloads(request: &HttpRequest) -> Result<(), Problem> {
-    needs_operator(&caller_of(request)?, "to see payloads")
+/// Who does is written down.
+pub(super) async fn may_see_payloads(
+    shared: &web::Data<Shared>,
+    request: &HttpRequest,
+) -> Result<(), Problem> {
+    let caller = caller_of(request)?;
+    let verdict = needs_operator(&caller, "to see payloads");
+    let status = if verdict.is_ok() { StatusCode::OK } else { StatusCode::FORBIDDEN };
+    audit::note_reading(shared, request, caller, status).await;
+    verdict
 }
 
 fn needs_operator(caller: &Caller, to_do: &str) -> Result<(), Problem> {

@@ -1,4 +1,4 @@
-//! Who did what: every action is written down before it is done, and what came of it after.
+//! Who did what: every action is written down before it is done, and what came of it after. So is who read payloads.
 
 use std::future::Future;
 use std::time::Duration;
@@ -39,9 +39,30 @@ pub(super) async fn begin(request: &ServiceRequest, caller: Caller) -> Option<Re
     write(&shared, action).await.map(|id| Record { shared, id })
 }
 
+/// Writes down that somebody reads what not everybody may see.
+pub(super) async fn note_reading(
+    shared: &web::Data<Shared>,
+    request: &HttpRequest,
+    caller: Caller,
+    status: StatusCode,
+) {
+    let route = request
+        .match_pattern()
+        .and_then(|pattern| Some((routes::find(request.method(), &pattern)?, pattern)));
+    if let Some((route, pattern)) = route {
+        note(shared, caller, route.name, subject(&pattern, request.path()), status).await;
+    }
+}
+
 /// Writes down an action that has been done.
-pub(super) async fn note(shared: &web::Data<Shared>, caller: Caller, action: &str, status: StatusCode) {
-    let action = NewAction::new(caller, action.into(), String::new());
+pub(super) async fn note(
+    shared: &web::Data<Shared>,
+    caller: Caller,
+    action: &str,
+    subject: String,
+    status: StatusCode,
+) {
+    let action = NewAction::new(caller, action.into(), subject);
     if let Some(id) = write(shared, action).await {
         Record { shared: shared.clone(), id }.end(status).await;
     }

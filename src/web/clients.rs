@@ -12,12 +12,14 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 pub(super) use self::page::{__path_list, list};
+use super::access::caller_of;
 use super::decisions::{Block, Made};
 use super::path::client_of;
 use super::problem::{Problem, ask};
 use super::redact::redact;
 use super::schema::{self, OfClient};
 use super::{Shared, body};
+use crate::domain::access::AccessRole;
 use crate::domain::client_state::ClientState;
 use crate::domain::config::{ClientId, Status, read_value};
 use crate::domain::stash::Backlog;
@@ -68,7 +70,7 @@ struct Config {
     owner: Option<String>,
     /// What is wrong with the value: nothing is delivered until that is mended.
     fault: Option<Fault>,
-    /// Secrets read `set`.
+    /// Secrets read `set`; so does the path of the webhook for a viewer.
     #[schema(value_type = Object)]
     value: Value,
 }
@@ -103,7 +105,7 @@ pub(super) async fn get(request: HttpRequest, shared: web::Data<Shared>) -> Resu
     {
         return Err(unknown());
     }
-    Ok(HttpResponse::Ok().json(view(&shared, &client, &known)))
+    Ok(HttpResponse::Ok().json(view(&shared, &client, &known, caller_of(&request)?.role)))
 }
 
 /// What becomes of a client's config. What is left out stays as it is.
@@ -161,7 +163,12 @@ pub(super) async fn put(
         Put::Replaced => StatusCode::OK,
     };
     let code = if is_in_use(&shared, &client).await { code } else { StatusCode::ACCEPTED };
-    Ok(HttpResponse::build(code).json(view(&shared, &client, &read(&shared, &client).await?)))
+    Ok(HttpResponse::build(code).json(view(
+        &shared,
+        &client,
+        &read(&shared, &client).await?,
+        caller_of(&request)?.role,
+    )))
 }
 
 /// Switches a client on or off, and leaves the rest of its config as it is.
@@ -179,7 +186,9 @@ pub(super) async fn switch(
     }
     log::info!("client is switched status={status:?} client={client}");
     let code = if is_in_use(shared, &client).await { StatusCode::OK } else { StatusCode::ACCEPTED };
-    Ok(HttpResponse::build(code).json(view(shared, &client, &read(shared, &client).await?)))
+    // Nobody else acts.
+    let role = AccessRole::Operator;
+    Ok(HttpResponse::build(code).json(view(shared, &client, &read(shared, &client).await?, role)))
 }
 
 /// Deletes a client: its config is marked deleted, and what waits for it is given up
@@ -228,7 +237,7 @@ async fn read(shared: &Shared, client: &ClientId) -> Result<Known, Problem> {
     })
 }
 
-fn view(shared: &Shared, client: &ClientId, known: &Known) -> Client {
+fn view(shared: &Shared, client: &ClientId, known: &Known, role: AccessRole) -> Client {
     let config = known.config.as_ref().map(|stored| {
         let config = &stored.config;
         let fault = config.delivery.as_ref().err();
@@ -239,7 +248,7 @@ fn view(shared: &Shared, client: &ClientId, known: &Known) -> Client {
             updated_at_ms: config.updated_at_ms,
             owner: config.owner.clone(),
             fault: fault.map(|fault| Fault { key: fault.key.clone(), problem: fault.problem.clone() }),
-            value: redact(&stored.value),
+            value: redact(&stored.value, role),
         }
     });
     let decided = (shared.service.decided)();

@@ -200,7 +200,7 @@ pub(super) async fn get(request: HttpRequest, shared: web::Data<Shared>) -> Resu
     let (client, event) = letter_of(&request)?;
     let WithBody { body } = query(&request)?;
     if body {
-        may_see_payloads(&request)?;
+        may_see_payloads(&shared, &request).await?;
     }
     let stash = &shared.service.stash;
     let row = ask(stash.dead_row(&client, &event)).await?.ok_or_else(unknown)?;

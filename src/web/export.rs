@@ -44,7 +44,7 @@ struct Wanted {
 pub(super) async fn export(request: HttpRequest, shared: web::Data<Shared>) -> Result<HttpResponse, Problem> {
     let client = client_of(&request)?;
     let Wanted { state } = query(&request)?;
-    may_see_payloads(&request)?;
+    may_see_payloads(&shared, &request).await?;
     let state = state.map(|text| text.parse::<RowState>()).transpose();
     let mut export = Export {
         rows: shared.service.stash_rows.clone(),

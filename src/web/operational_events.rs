@@ -8,9 +8,9 @@ use utoipa::{IntoParams, ToSchema};
 use super::Shared;
 use super::path::query;
 use super::problem::{Problem, ask};
-use super::schema::{Order, PageLimit, Whole};
+use super::schema::{EventType, Order, PageLimit, Whole};
 use crate::domain::config::ClientId;
-use crate::domain::operational_event::NumberedEvent;
+use crate::domain::operational_event::{Happening, NumberedEvent};
 use crate::ports::operational_events::{EventOrder, EventPage};
 
 #[derive(Deserialize, IntoParams)]
@@ -19,6 +19,10 @@ use crate::ports::operational_events::{EventOrder, EventPage};
 struct Page {
     /// Only this client's.
     client: Option<String>,
+    /// Only those of this type.
+    #[serde(rename = "type")]
+    #[param(inline, rename = "type", value_type = Option<EventType>)]
+    happening: Option<Happening>,
     /// Only those behind this number in the order of the list: `next` of the page before.
     #[param(inline)]
     after: Option<Whole>,
@@ -37,7 +41,7 @@ struct OperationalEvent {
     /// Rises with each event.
     id: i64,
     /// What happened.
-    #[schema(rename = "type")]
+    #[schema(rename = "type", inline, value_type = EventType)]
     kind: String,
     /// When, milliseconds since 1970.
     at_ms: i64,
@@ -65,6 +69,7 @@ pub(super) async fn list(request: HttpRequest, shared: web::Data<Shared>) -> Res
     let asked = EventPage {
         after: page.after.map(Whole::get),
         client: page.client.as_deref().map(ClientId::new),
+        happening: page.happening,
         order: page.order.unwrap_or_default(),
         limit,
     };

@@ -12,6 +12,7 @@ use crate::domain::access::AccessRole;
 use crate::domain::audit::ActionOutcome;
 use crate::domain::heavy_job;
 use crate::domain::job;
+use crate::domain::operational_event::Happening;
 use crate::domain::stash;
 use crate::ports::attempts::LARGEST_ATTEMPT_PAGE;
 use crate::ports::audit::LARGEST_AUDIT_PAGE;
@@ -180,6 +181,8 @@ words! {
     PhaseFilter = [&["problem"], PHASES.as_slice()].concat();
     /// What comes first on the dashboard.
     ClientSort = CLIENT_SORTS;
+    /// What happened that operators want to know of.
+    EventType = Happening::ALL.map(Happening::as_str);
     /// Which end of a list comes first.
     Order = ["oldest", "newest"];
 }
@@ -266,6 +269,7 @@ mod tests {
         is_read::<Phase, client_state::Phase>();
         is_read::<PhaseFilter, dashboard::PhaseFilter>();
         is_read::<ClientSort, dashboard::ClientSort>();
+        is_read::<EventType, Happening>();
         is_read::<Order, EventOrder>();
     }
 

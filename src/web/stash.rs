@@ -120,7 +120,7 @@ pub(super) async fn get(request: HttpRequest, shared: web::Data<Shared>) -> Resu
         )
     };
     if body {
-        may_see_payloads(&request)?;
+        may_see_payloads(&shared, &request).await?;
     }
     let rows = &shared.service.stash_rows;
     let row = ask(rows.row(&client, &event)).await?.ok_or_else(unknown)?;

@@ -64,7 +64,8 @@ pub(crate) async fn events_are_listed_from_both_ends_and_by_client(backend: &imp
     let ids: Vec<i64> = oldest(&events, 0).await.iter().map(|numbered| numbered.id).collect();
     let list = async |after: Option<usize>, of: Option<&str>, order, limit| {
         let after = after.map(|index| ids[index]);
-        times(&events.list(EventPage { after, client: of.map(client), order, limit }).await.unwrap())
+        let page = EventPage { after, client: of.map(client), happening: None, order, limit };
+        times(&events.list(page).await.unwrap())
     };
     assert_eq!(list(None, None, EventOrder::Oldest, 2).await, [1, 2]);
     assert_eq!(list(Some(1), None, EventOrder::Oldest, 9).await, [3, 4]);
@@ -75,6 +76,10 @@ pub(crate) async fn events_are_listed_from_both_ends_and_by_client(backend: &imp
     assert_eq!(list(Some(0), Some("a"), EventOrder::Oldest, 9).await, [4]);
     assert_eq!(list(None, Some("c"), EventOrder::Oldest, 9).await, [0; 0]);
     assert_eq!(list(None, None, EventOrder::Oldest, 0).await, [0; 0]);
+    let gaps = EventPage { happening: Some(Happening::SourceGap), limit: 9, ..EventPage::default() };
+    assert_eq!(times(&events.list(gaps.clone()).await.unwrap()), [3]);
+    let of_client = EventPage { client: Some(client("a")), ..gaps };
+    assert_eq!(times(&events.list(of_client).await.unwrap()), [0; 0]);
 }
 
 pub(crate) async fn a_page_of_events_is_bounded(backend: &impl Backend) {

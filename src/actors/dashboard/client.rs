@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::part::ClientPart;
 use super::window::{Latency, Rate, Window};
@@ -14,17 +15,21 @@ use crate::domain::config::{ClientConfig, ClientId};
 use crate::domain::guard::{Decided, Destination};
 use crate::domain::replica::ReplicaName;
 use crate::domain::stash::Backlog;
-use crate::runtime::{ActorStatus, Life};
+use crate::runtime::{ActorStatus, ExitReason, Life};
 
 /// Minutes of which is remembered what was delivered.
 const MINUTES: usize = 60;
+/// For how long an actor that broke is worth a look.
+const LATELY: Duration = Duration::from_secs(300);
 
 /// A client, as the dashboard shows it. Holds no secret: of the webhook only the host.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct ClientView {
     /// Who.
+    #[schema(value_type = String)]
     pub client: ClientId,
     /// What its delivery is doing.
+    #[schema(value_type = String)]
     pub phase: Phase,
     /// Since when, milliseconds since 1970; `None`: it was not served since anybody knows.
     pub since_ms: Option<i64>,
@@ -35,6 +40,7 @@ pub struct ClientView {
     /// When it is switched off if nothing succeeds before, milliseconds since 1970.
     pub disable_at_ms: Option<i64>,
     /// The host of its webhook.
+    #[schema(value_type = Option<String>)]
     pub webhook: Option<Arc<str>>,
     /// Who owns it.
     pub owner: Option<String>,
@@ -43,6 +49,7 @@ pub struct ClientView {
     /// Whether its owner is blocked.
     pub blocked: bool,
     /// The replica that serves it, or served it last; `None`: none does, as far as is seen here.
+    #[schema(value_type = Option<String>)]
     pub replica: Option<ReplicaName>,
     /// Since when, milliseconds since 1970, by the clock of that replica.
     #[serde(skip)]
@@ -51,6 +58,10 @@ pub struct ClientView {
     pub actor: Option<Life>,
     /// Restarts of that actor.
     pub restarts: u64,
+    /// Whether it broke within the last five minutes.
+    pub broke_lately: bool,
+    /// Whether it failed when it was switched off: by its own 410, by this service, or by somebody.
+    pub switched_off: bool,
     /// Requests on the wire.
     pub in_flight: u32,
     /// Changes that wait in memory.
@@ -80,16 +91,30 @@ pub struct ClientView {
     /// The last success, milliseconds since 1970.
     pub last_success_ms: Option<i64>,
     /// The last attempt that failed.
+    #[schema(value_type = Option<LastError>)]
     pub last_error: Option<Arc<LastError>>,
-    /// Deliveries and failed attempts of each minute of the last hour, the oldest first; as long as it was served.
+    /// Deliveries and failed attempts of each whole minute of the last hour, the oldest first; as long as it was served.
     #[serde(skip)]
+    #[schema(value_type = Vec<u32>)]
     pub minutes: Arc<Vec<(u32, u32)>>,
+    /// The same of the minute that runs.
+    #[serde(skip)]
+    #[schema(value_type = Vec<u32>)]
+    pub minute: (u32, u32),
 }
 
 impl ClientView {
-    /// Whether somebody should look at it.
+    /// Whether somebody should look at it. What waits is being drained or was stopped on purpose, which is as it should be.
     pub fn is_problem(&self) -> bool {
-        self.severity() > 1
+        self.severity() > 2
+    }
+
+    /// Deliveries and failed attempts of each minute of the last hour, the one that runs included; empty when nothing happened.
+    pub fn minutes_so_far(&self) -> Vec<(u32, u32)> {
+        if self.minutes.is_empty() && self.minute == (0, 0) {
+            return Vec::new();
+        }
+        self.minutes.iter().copied().chain([self.minute]).collect()
     }
 
     /// How much it needs to be looked at: the order of the list.
@@ -99,11 +124,11 @@ impl ClientView {
             _ if self.overflows => 6,
             (Phase::Degraded, _) => 5,
             (_, Some(Life::Restarting)) => 4,
-            // Its config is ACTIVE, and yet it gets nothing.
-            (Phase::Disabled, _) if self.active => 4,
-            (Phase::Draining, _) => 3,
-            (Phase::Paused, _) => 2,
-            (Phase::Disabled, _) => 1,
+            // Its config is ACTIVE, and yet it gets nothing; or it gets nothing any more because nothing arrived.
+            (Phase::Disabled, _) if self.active || self.switched_off => 4,
+            _ if self.broke_lately => 3,
+            (Phase::Draining, _) => 2,
+            (Phase::Paused | Phase::Disabled, _) => 1,
             (Phase::Healthy, _) => 0,
         }
     }
@@ -132,6 +157,7 @@ impl Elsewhere {
             served_since_ms: Some(part.served_since_ms),
             actor: part.actor,
             restarts: part.restarts,
+            broke_lately: part.broke_lately,
             in_flight: part.in_flight,
             queued: part.queued,
             rate: part.rate,
@@ -159,6 +185,7 @@ impl Elsewhere {
 /// What is known of a client at one moment, from whoever knows it.
 #[derive(Default)]
 pub(super) struct Facts<'a> {
+    pub(super) is_shown: bool,
     pub(super) config: Option<&'a Arc<ClientConfig>>,
     pub(super) meter: Option<&'a ClientMeter>,
     pub(super) actor: Option<&'a ActorStatus>,
@@ -328,6 +355,10 @@ impl Row {
             served_since_ms: self.rank.map(|(_, since_ms)| since_ms),
             actor: facts.actor.map(|actor| actor.state),
             restarts: facts.actor.map_or(0, |actor| actor.restarts),
+            broke_lately: facts.actor.is_some_and(broke_lately),
+            switched_off: phase == Phase::Disabled
+                && failing_since.is_some()
+                && facts.config.is_some_and(|config| !config.is_active() && !config.deleted),
             in_flight: facts.meter.filter(|_| is_served).map_or(0, ClientMeter::in_flight),
             queued: facts.meter.filter(|_| is_served).map_or(0, ClientMeter::queued),
             stashed: backlog.pending,
@@ -347,8 +378,15 @@ impl Row {
                 .or_else(|| facts.stored.and_then(|state| state.last_success_ms)),
             last_error: facts.meter.and_then(ClientMeter::last_error).or_else(|| stored_error(facts.stored)),
             minutes: self.minutes.clone(),
+            minute: self.minute,
         }
     }
+}
+
+/// Lives that ended because somebody wished it do not count.
+fn broke_lately(actor: &ActorStatus) -> bool {
+    let cause = actor.last_cause.as_ref();
+    cause.is_some_and(|cause| cause.reason != ExitReason::Asked && cause.seconds_ago < LATELY.as_secs())
 }
 
 fn stored_error(stored: Option<&ClientState>) -> Option<Arc<LastError>> {

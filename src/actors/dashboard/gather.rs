@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, timeout};
+use utoipa::ToSchema;
 
 use crate::actors::ingest::LagProbe;
 use crate::domain::client_state::ClientState;
@@ -80,27 +81,30 @@ pub struct Gathered {
 }
 
 impl Gathered {
-    /// How long to rest before the next round.
+    /// How long to rest before the next round. A store that is away costs no work, and everybody waits to see it back.
     pub(super) fn rest(&self) -> Duration {
-        (self.took * REST).clamp(ROUND, LONGEST_ROUND)
+        let all_answered = self.late.is_empty() && self.dependencies.iter().all(|store| store.healthy);
+        if all_answered { (self.took * REST).clamp(ROUND, LONGEST_ROUND) } else { ROUND }
     }
 }
 
 /// A queue.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct QueueView {
     /// Its name.
+    #[schema(value_type = String)]
     pub name: &'static str,
     /// Whether it is paused.
     pub paused: bool,
     /// Jobs by state.
+    #[schema(value_type = std::collections::BTreeMap<String, u64>)]
     pub counts: serde_json::Map<String, serde_json::Value>,
     /// For how long the oldest job that could run has waited, milliseconds.
     pub oldest_waiting_ms: Option<u64>,
 }
 
 /// A store.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct DependencyView {
     /// Its name.
     pub name: String,
@@ -115,7 +119,7 @@ pub struct DependencyView {
 }
 
 /// Records that are not committed; `None`: not known.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LagView {
     /// Of the source stream.
     pub source: Option<u64>,
@@ -128,17 +132,25 @@ pub struct LagView {
 }
 
 impl LagView {
+    /// Records of both that are not committed; `None`: neither is known.
+    pub fn records(&self) -> Option<u64> {
+        sum(self.source, self.transfer)
+    }
+
     /// Another replica knows of other partitions.
     pub(super) fn add(&mut self, other: &Self) {
-        let sum = |one: Option<u64>, other: Option<u64>| match (one, other) {
-            (Some(one), Some(other)) => Some(one.saturating_add(other)),
-            (one, other) => one.or(other),
-        };
         let oldest = |one: Option<i64>, other: Option<i64>| [one, other].into_iter().flatten().min();
         self.source = sum(self.source, other.source);
         self.source_oldest_ms = oldest(self.source_oldest_ms, other.source_oldest_ms);
         self.transfer = sum(self.transfer, other.transfer);
         self.transfer_oldest_ms = oldest(self.transfer_oldest_ms, other.transfer_oldest_ms);
+    }
+}
+
+fn sum(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.saturating_add(other)),
+        (one, other) => one.or(other),
     }
 }
 
@@ -165,6 +177,9 @@ impl Stores {
         let queues: Vec<QueueView> = queues.into_iter().flatten().collect();
         if queues.len() < self.queues.len() {
             or_before("queues");
+        }
+        if lag.records().is_none() {
+            or_before("lag");
         }
         Gathered {
             backlogs: backlogs

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use serde::ser::SerializeTuple as _;
 use serde::{Deserialize, Serialize, Serializer};
+use utoipa::ToSchema;
 
 use super::client::ClientView;
 use super::gather::{DependencyView, LagView};
@@ -21,7 +22,7 @@ use crate::domain::config::ClientId;
 use crate::runtime::{ActorStatus, Life};
 
 /// Changes whenever a text of one version cannot be read by another.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// A replica shows the others no more clients than this.
 pub(super) const MOST_CLIENTS: usize = 10_000;
@@ -45,7 +46,7 @@ pub(super) enum NoPart {
 }
 
 /// What a replica is and does, besides its clients.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct About {
     /// Its version.
     pub version: String,
@@ -125,6 +126,7 @@ pub(super) struct ClientPart {
     pub(super) overflows: bool,
     pub(super) dropped: u64,
     pub(super) restarts: u64,
+    pub(super) broke_lately: bool,
     pub(super) in_flight: u32,
     pub(super) queued: u32,
     pub(super) rate: f64,
@@ -142,7 +144,7 @@ pub(super) struct Told<'a>(pub(super) &'a ClientView);
 impl Serialize for Told<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let ClientView { client, phase, since_ms, reason, next_attempt_at_ms, disable_at_ms, .. } = self.0;
-        let mut values = serializer.serialize_tuple(20)?;
+        let mut values = serializer.serialize_tuple(21)?;
         values.serialize_element(client)?;
         values.serialize_element(&self.0.served_since_ms.unwrap_or_default())?;
         values.serialize_element(&self.0.actor)?;
@@ -154,6 +156,7 @@ impl Serialize for Told<'_> {
         values.serialize_element(&self.0.overflows)?;
         values.serialize_element(&self.0.dropped)?;
         values.serialize_element(&self.0.restarts)?;
+        values.serialize_element(&self.0.broke_lately)?;
         values.serialize_element(&self.0.in_flight)?;
         values.serialize_element(&self.0.queued)?;
         values.serialize_element(&self.0.rate)?;

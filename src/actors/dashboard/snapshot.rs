@@ -1,22 +1,23 @@
 //! One look at everything, and what is kept from one to the next. Nothing here waits.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::client::{ClientView, Facts, Now, Row};
+use super::client::{ClientView, Now};
 use super::gather::Gathered;
 use super::others::Others;
 use super::overview::{ActorsView, Overview, Point};
 use super::part::{About, MOST_CLIENTS, Sums, cut};
 use super::replicas::{ActorReport, ReplicaView, UnreadReplica, sum_up};
+use super::rows::Rows;
 use super::window::{Rate, Window};
 use crate::actors::config_cache::ConfigSnapshot;
 use crate::actors::delivery_fleet::DELIVERY_KIND;
-use crate::actors::meters::{ClientMeter, Counts, Meters};
-use crate::domain::config::{ClientConfig, ClientId};
+use crate::actors::meters::{Counts, Meters};
+use crate::domain::config::ClientId;
 use crate::domain::replica::ReplicaName;
 use crate::runtime::{ActorStatus, Life};
 
@@ -51,6 +52,19 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// One client.
+    pub fn client(&self, id: &str) -> Option<&Arc<ClientView>> {
+        let found = self.clients.binary_search_by(|client| client.client.as_str().cmp(id));
+        found.ok().and_then(|place| self.clients.get(place))
+    }
+
+    /// Adds to what is known of an actor what is known of its client.
+    pub fn complete(&self, actor: &mut ActorReport) {
+        if actor.status.kind == DELIVERY_KIND {
+            actor.mailbox = self.client(&actor.status.id).map(|client| client.queued);
+        }
+    }
+
     /// So much work it was.
     pub(super) fn is_made_in(&mut self, time: Duration) {
         let cost_us = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
@@ -91,7 +105,7 @@ pub struct Inputs<'a> {
 #[derive(Default)]
 pub struct Memory {
     tick: u64,
-    rows: BTreeMap<ClientId, Row>,
+    rows: Rows,
     rate: Rate,
     failure_rate: Rate,
     /// Deliveries and failed attempts here, and everywhere.
@@ -111,9 +125,8 @@ impl Memory {
     pub fn look(&mut self, inputs: &Inputs<'_>) -> Snapshot {
         self.tick += 1;
         let meters = inputs.meters.list();
-        let known = self.gather_facts(inputs, &meters);
+        let known = self.rows.gather(inputs, &meters);
         let mut snapshot = Snapshot { number: self.tick, ..Snapshot::default() };
-        snapshot.clients.reserve(known.len());
         let now = Now {
             here: inputs.here,
             tick: self.tick,
@@ -127,15 +140,11 @@ impl Memory {
         overview.replicas = inputs.others.views(Instant::now());
         overview.replicas.insert(0, ReplicaView::here(inputs.here.clone(), &snapshot.own));
         let (mut delivered, mut failed) = (0, 0);
-        self.rows.retain(|client, _| {
-            let stays = known.contains_key(client);
-            if !stays {
+        for (client, row, facts) in self.rows.iter_mut(&known) {
+            if !facts.is_shown {
                 snapshot.gone.push(client.clone());
+                continue;
             }
-            stays
-        });
-        for (client, facts) in &known {
-            let row = self.rows.entry((*client).clone()).or_default();
             let looked = row.look(client, facts, &now);
             let Some(view) = &row.view else { continue };
             delivered += looked.delivered;
@@ -145,6 +154,11 @@ impl Memory {
                 snapshot.changed.push(view.clone());
             }
             snapshot.clients.push(view.clone());
+        }
+        if self.rows.settle(&known) {
+            for clients in [&mut snapshot.clients, &mut snapshot.changed] {
+                clients.sort_by(|one, other| one.client.cmp(&other.client));
+            }
         }
         self.own_totals = (self.own_totals.0 + delivered, self.own_totals.1 + failed);
         (snapshot.own.delivered, snapshot.own.failed) = self.own_totals;
@@ -157,56 +171,6 @@ impl Memory {
         snapshot.overview = overview;
         snapshot.hour = self.hour.clone();
         snapshot
-    }
-
-    /// What is known of each client, by whoever knows it.
-    fn gather_facts<'a>(
-        &self,
-        inputs: &'a Inputs<'a>,
-        meters: &'a [(ClientId, Arc<ClientMeter>)],
-    ) -> BTreeMap<&'a ClientId, Facts<'a>> {
-        let actors: HashMap<&str, &ActorStatus> = inputs
-            .actors
-            .iter()
-            .filter(|actor| actor.kind == DELIVERY_KIND)
-            .map(|actor| (&*actor.id, actor))
-            .collect();
-        let mut facts: HashMap<&ClientId, Facts<'_>> = HashMap::with_capacity(self.rows.len());
-        for config in inputs.configs.configs() {
-            facts.entry(&config.client).or_default().config = Some(config);
-        }
-        for (client, backlog) in &*inputs.gathered.backlogs {
-            facts.entry(client).or_default().backlog = Some(backlog);
-        }
-        for (client, meter) in meters {
-            // One without a config is shown while it has an actor, or something waits for it.
-            let is_shown = actors.contains_key(client.as_str());
-            match facts.get_mut(client) {
-                Some(facts) => facts.meter = Some(meter),
-                None if is_shown => {
-                    facts.insert(client, Facts { meter: Some(meter), ..Facts::default() });
-                }
-                None => {}
-            }
-        }
-        for (client, told) in inputs.others.clients() {
-            match facts.get_mut(client) {
-                Some(facts) => facts.elsewhere = Some(told),
-                None if told.part.is_served() => {
-                    facts.insert(client, Facts { elsewhere: Some(told), ..Facts::default() });
-                }
-                None => {}
-            }
-        }
-        let is_deleted = |config: &Arc<ClientConfig>| config.deleted;
-        facts.retain(|client, facts| {
-            facts.stored = inputs.gathered.states.get(*client);
-            facts.actor = actors.get(client.as_str()).copied();
-            let is_served =
-                facts.actor.is_some() || facts.elsewhere.is_some_and(|told| told.part.is_served());
-            facts.backlog.is_some() || is_served || facts.config.is_some_and(|config| !is_deleted(config))
-        });
-        facts.into_iter().collect()
     }
 
     fn sum_up(&mut self, overview: &mut Overview, inputs: &Inputs<'_>) {
@@ -266,7 +230,7 @@ impl Memory {
                 p95_ms: overview.answer_ms.map(|answers| answers.p95 as f32),
                 age_p95_ms: overview.age_ms.map(|ages| ages.p95 as f32),
                 stashed: overview.stash.pending,
-                lag: overview.lag.transfer,
+                lag: overview.lag.records(),
             });
             self.hour = Arc::new(hour);
         }
@@ -320,8 +284,7 @@ fn actors(inputs: &Inputs<'_>, own: &Sums, others: &[ActorReport]) -> ActorsView
             *known = known.saturating_add(*count);
         }
     }
-    let own =
-        own.shown.iter().map(|status| ActorReport { status: status.clone(), replica: inputs.here.clone() });
+    let own = own.shown.iter().map(|status| ActorReport::new(status.clone(), inputs.here.clone()));
     let is_troubled = |actor: &ActorReport| matches!(actor.status.state, Life::Restarting | Life::Failed);
     view.troubled = own.chain(others.iter().cloned()).filter(is_troubled).take(TROUBLED).collect();
     view

@@ -56,7 +56,8 @@ pub(super) fn break_when_asked(transfer: &Transfer, ctx: &mut Context<WebhookDel
             None if fault.how == "freeze" => {
                 ctx.wait(actix::fut::wrap_future(std::future::pending()));
             }
-            None => panic!("asked to by DISPATCHER_FAULT"),
+            // As panics on data are: their text is not to be shown.
+            None => panic!("asked to by DISPATCHER_FAULT for {}", transfer.event_id.as_str()),
         }
     }
 }

@@ -2,7 +2,11 @@
 //!
 //! **Group commit.** The writer takes every job that waits, runs each under a savepoint (a job that fails rolls back
 //! only itself), commits once, and answers all of them after that. A commit that fails (no space) wrote nothing of any.
+//!
+//! **Bulk** jobs write hundreds of rows. Each has a commit of its own, and lets the others have theirs before: a change of a healthy client
+//! does not wait for all that is drained for another.
 
+use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,7 +15,7 @@ use diesel::connection::SimpleConnection;
 use diesel::sqlite::SqliteConnection;
 use diesel_migrations::{EmbeddedMigrations, MigrationHarness};
 use tokio::sync::mpsc::error::TryRecvError;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 
 use super::OpenError;
 use super::errors::{JobError, JobResult};
@@ -20,7 +24,7 @@ use super::lock_file::LockFile;
 use crate::ports::{StoreError, StoreResult};
 
 /// Jobs of one commit, and jobs that wait: the memory that they hold is bounded by this and the size of a request.
-const GROUP: usize = 64;
+pub(super) const GROUP: usize = 64;
 
 /// FULL: a commit is on the disk before it is answered. The checkpoint limit keeps a page that is written often from
 /// being copied into the file with every few commits.
@@ -50,12 +54,23 @@ pub(super) fn savepoint<T>(
 
 enum Message {
     Run(Box<dyn Job>),
+    RunAlone(Bulk),
     Close,
 }
+
+/// A job of many rows, and its right to wait.
+struct Bulk {
+    job: Box<dyn Job>,
+    _room: OwnedSemaphorePermit,
+}
+
+/// Bulk jobs that wait.
+const BULK: usize = 4;
 
 /// A file, shared by the stores in it.
 pub(super) struct Database {
     writer: mpsc::Sender<Message>,
+    bulk: Arc<Semaphore>,
     readers: mpsc::Sender<Message>,
     threads: watch::Receiver<()>,
 }
@@ -92,7 +107,7 @@ impl Database {
                 .spawn(move || read_until_closed(&at, &jobs))
                 .map_err(thread_failed)?;
         }
-        Ok(Self { writer, readers: questions, threads })
+        Ok(Self { writer, bulk: Arc::new(Semaphore::new(BULK)), readers: questions, threads })
     }
 
     /// Runs a job that writes. When this is ready with `Ok`, what it wrote is durable.
@@ -110,7 +125,17 @@ impl Database {
         work: impl FnOnce(&mut SqliteConnection) -> JobResult<T> + Send + 'static,
         after: impl FnOnce(T) -> R + Send + 'static,
     ) -> StoreResult<R> {
-        ask(&self.writer, work, after).await
+        ask(&self.writer, Message::Run, work, after).await
+    }
+
+    /// Runs a job that writes many rows, when nothing else waits or has just been written. It is not in the order of the other jobs.
+    pub(super) async fn write_bulk<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut SqliteConnection) -> JobResult<T> + Send + 'static,
+    ) -> StoreResult<T> {
+        let room = Arc::clone(&self.bulk).acquire_owned().await.map_err(|_| closed())?;
+        let message = |job| Message::RunAlone(Bulk { job, _room: room });
+        ask(&self.writer, message, work, |value| value).await
     }
 
     /// Runs a job that reads one consistent state, at least as new as every write that was answered.
@@ -118,7 +143,7 @@ impl Database {
         &self,
         work: impl FnOnce(&mut SqliteConnection) -> JobResult<T> + Send + 'static,
     ) -> StoreResult<T> {
-        ask(&self.readers, work, |value| value).await
+        ask(&self.readers, Message::Run, work, |value| value).await
     }
 
     /// Does what waits, moves the write-ahead log into the file, and ends the threads.
@@ -134,13 +159,17 @@ impl Database {
 
 async fn ask<T: Send + 'static, R: Send + 'static>(
     jobs: &mpsc::Sender<Message>,
+    message: impl FnOnce(Box<dyn Job>) -> Message,
     work: impl FnOnce(&mut SqliteConnection) -> JobResult<T> + Send + 'static,
     after: impl FnOnce(T) -> R + Send + 'static,
 ) -> StoreResult<R> {
-    let closed = || StoreError::Unavailable("the file is closed".into());
     let (reply, answer) = oneshot::channel();
-    jobs.send(Message::Run(Box::new(Task::new(work, after, reply)))).await.map_err(|_| closed())?;
+    jobs.send(message(Box::new(Task::new(work, after, reply)))).await.map_err(|_| closed())?;
     answer.await.map_err(|_| closed())?
+}
+
+fn closed() -> StoreError {
+    StoreError::Unavailable("the file is closed".into())
 }
 
 /// What is let go when the last thread has ended: first the lock, then who waits for that.
@@ -195,22 +224,11 @@ impl Place {
     }
 }
 
-fn write_until_closed(place: &Place, connection: SqliteConnection, mut jobs: mpsc::Receiver<Message>) {
+fn write_until_closed(place: &Place, connection: SqliteConnection, jobs: mpsc::Receiver<Message>) {
     let mut connection = Some(connection);
+    let mut waiting = Waiting { jobs, bulk: VecDeque::new(), has_bulk_its_turn: false };
     let mut group: Vec<Box<dyn Job>> = Vec::with_capacity(GROUP);
-    while let Some(first) = jobs.blocking_recv() {
-        let mut next = Ok(first);
-        loop {
-            match next {
-                Ok(Message::Run(job)) => group.push(job),
-                Ok(Message::Close) => jobs.close(),
-                Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
-            }
-            if group.len() == GROUP {
-                break;
-            }
-            next = jobs.try_recv();
-        }
+    while waiting.next(&mut group) {
         let connected = place.check().and_then(|()| place.reconnect(&mut connection, WRITER));
         let broken = match connected {
             Ok(connection) => write_group(connection, &mut group),
@@ -228,6 +246,47 @@ fn write_until_closed(place: &Place, connection: SqliteConnection, mut jobs: mps
         && let Err(err) = connection.batch_execute("PRAGMA wal_checkpoint(TRUNCATE)")
     {
         log::warn!("sqlite write-ahead log stays beside the file err={err}");
+    }
+}
+
+/// The jobs of the writer.
+struct Waiting {
+    jobs: mpsc::Receiver<Message>,
+    /// Taken out of the queue; at most [`BULK`].
+    bulk: VecDeque<Bulk>,
+    /// The last group was of others.
+    has_bulk_its_turn: bool,
+}
+
+impl Waiting {
+    /// Waits for jobs and puts those of one commit into the group. False: there are none any more.
+    fn next(&mut self, group: &mut Vec<Box<dyn Job>>) -> bool {
+        if self.bulk.is_empty() {
+            match self.jobs.blocking_recv() {
+                Some(message) => self.sort(message, group),
+                None => return false,
+            }
+        }
+        let is_turn = std::mem::take(&mut self.has_bulk_its_turn) && !self.bulk.is_empty();
+        while !is_turn && group.len() < GROUP {
+            match self.jobs.try_recv() {
+                Ok(message) => self.sort(message, group),
+                Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
+            }
+        }
+        self.has_bulk_its_turn = !group.is_empty();
+        if group.is_empty() {
+            group.extend(self.bulk.pop_front().map(|bulk| bulk.job));
+        }
+        true
+    }
+
+    fn sort(&mut self, message: Message, group: &mut Vec<Box<dyn Job>>) {
+        match message {
+            Message::Run(job) => group.push(job),
+            Message::RunAlone(bulk) => self.bulk.push_back(bulk),
+            Message::Close => self.jobs.close(),
+        }
     }
 }
 
@@ -277,7 +336,7 @@ fn read_until_closed(place: &Place, jobs: &Mutex<mpsc::Receiver<Message>>) {
         let message = {
             let mut jobs = jobs.lock().unwrap_or_else(PoisonError::into_inner);
             match jobs.blocking_recv() {
-                Some(Message::Run(job)) => job,
+                Some(Message::Run(job) | Message::RunAlone(Bulk { job, .. })) => job,
                 Some(Message::Close) => {
                     jobs.close();
                     continue;

@@ -93,6 +93,9 @@ async fn list(connection: &mut AsyncPgConnection, page: &EventPage) -> JobResult
     if let Some(client) = &page.client {
         query = query.filter(events::client.eq(client.as_str().as_bytes()));
     }
+    if let Some(happening) = page.happening {
+        query = query.filter(events::happening.eq(happening.as_str()));
+    }
     query = match (page.order, page.after) {
         (EventOrder::Oldest, after) => {
             query.filter(events::id.gt(after.unwrap_or(i64::MIN))).order(events::id.asc())

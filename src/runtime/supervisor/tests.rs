@@ -115,6 +115,8 @@ impl Handler<Note> for Probe {
 #[rtype(result = "()")]
 enum Break {
     Handler,
+    /// With a text that is put together.
+    OnData,
     Started,
     Restarting,
     Spawned,
@@ -133,6 +135,7 @@ impl Handler<Break> for Probe {
         self.cell.handling("Break");
         match place {
             Break::Handler => panic!("broken handler"),
+            Break::OnData => panic!("broken by {}", self.world.logged().len()),
             Break::Started => {
                 self.world.break_started.store(1, SeqCst);
                 panic!("broken handler");

@@ -11,6 +11,7 @@ use super::{Client, Known, view};
 use crate::domain::client_state::Phase;
 use crate::domain::config::{ClientId, Status};
 use crate::web::Shared;
+use crate::web::access::caller_of;
 use crate::web::path::query;
 use crate::web::problem::{Problem, ask};
 use crate::web::schema::{self, PageLimit};
@@ -93,7 +94,8 @@ pub(in crate::web) async fn list(
         .filter(|(client, known)| after.as_ref().is_none_or(|after| place(client, known) > *after));
     let shown: Vec<_> = rest.by_ref().take(limit).collect();
     let next = rest.next().and_then(|_| shown.last().map(|(client, _)| client.as_str().to_owned()));
-    let clients = shown.into_iter().map(|(client, known)| view(&shared, client, known)).collect();
+    let role = caller_of(&request)?.role;
+    let clients = shown.into_iter().map(|(client, known)| view(&shared, client, known, role)).collect();
     Ok(HttpResponse::Ok().json(Clients { clients, next }))
 }
 

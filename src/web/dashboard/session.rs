@@ -174,7 +174,7 @@ pub(in crate::web) async fn put(
     let sessions = Sessions { key: &service.session_key, tokens: &service.access };
     let session = sessions.begin(token, service.clock.now_ms());
     log::info!("somebody logged in to the dashboard by={}", token.caller.name);
-    audit::note(&shared, token.caller.clone(), "log_in", StatusCode::NO_CONTENT).await;
+    audit::note(&shared, token.caller.clone(), "log_in", String::new(), StatusCode::NO_CONTENT).await;
     Ok(HttpResponse::NoContent().insert_header(cookie(&request, &session, LIFE)).finish())
 }
 

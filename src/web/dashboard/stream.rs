@@ -22,7 +22,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use url::form_urlencoded;
 use utoipa::IntoParams;
 
-use super::{find, service};
+use super::service;
 use crate::actors::dashboard::{ClientView, Snapshot};
 use crate::web::Shared;
 use crate::web::problem::Problem;
@@ -112,7 +112,7 @@ fn event(name: &str, data: &serde_json::Value) -> String {
 fn news(clients: &mut [Watched], snapshot: &Snapshot) -> String {
     let (mut changed, mut gone) = (Vec::new(), Vec::new());
     for client in clients {
-        let now = find(snapshot, &client.id);
+        let now = snapshot.client(&client.id);
         match (&client.told, now) {
             (Some(told), Some(now)) if Arc::ptr_eq(told, now) => continue,
             (None, None) => continue,

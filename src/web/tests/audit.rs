@@ -47,6 +47,35 @@ async fn every_action_is_written_down_also_one_that_fails() {
 }
 
 #[actix_web::test]
+async fn who_reads_payloads_is_written_down() {
+    let viewer = AccessToken::named("wall", AccessRole::Viewer, TokenHash::of("w")).unwrap();
+    let operator = AccessToken::named("ann", AccessRole::Operator, TokenHash::of("a")).unwrap();
+    let world = World::with_tokens(vec![viewer, operator]);
+    add_client(&world, "a", None);
+    let (wall, ann) = ([("authorization", "Bearer w")], [("authorization", "Bearer a")]);
+    for (path, headers) in [
+        ("/v1/clients/a/export", &wall),
+        ("/v1/clients/a/export", &ann),
+        ("/v1/dead-letters/a/evt_1?body=true", &ann),
+        ("/v1/clients/a/stash/evt_1?body=true", &ann),
+        ("/v1/clients/a/stash/evt_1", &ann),
+        ("/v1/clients/a", &wall),
+    ] {
+        world.send(Method::GET, path, headers, "").await;
+    }
+    assert_eq!(
+        actions(&world, "", &ann).await,
+        [
+            ["ann", "get_row", "a/evt_1", "done"],
+            ["ann", "get_dead_letter", "a/evt_1", "done"],
+            ["ann", "export_rows", "a", "done"],
+            ["wall", "export_rows", "a", "refused"],
+        ]
+        .map(|action| action.map(Value::from))
+    );
+}
+
+#[actix_web::test]
 async fn it_says_whose_token_it_was_and_what_was_refused() {
     let viewer = AccessToken::named("wall", AccessRole::Viewer, TokenHash::of("w")).unwrap();
     let operator = AccessToken::named("ann", AccessRole::Operator, TokenHash::of("a")).unwrap();

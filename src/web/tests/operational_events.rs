@@ -10,18 +10,30 @@ use crate::ports::operational_events::{EventOrder, EventPage};
 #[actix_web::test]
 async fn events_are_asked_for_by_client_place_and_order() {
     let world = World::start();
-    for path in ["", "?client=a%2Fb&after=7&limit=5&order=newest", "?order=oldest&limit=1000", "?limit=1"] {
+    for path in [
+        "",
+        "?client=a%2Fb&type=source_gap&after=7&limit=5&order=newest",
+        "?order=oldest&limit=1000",
+        "?limit=1",
+    ] {
         assert_eq!(world.get(&format!("/v1/operational-events{path}")).await.status, 200, "{path}");
     }
     let page = EventPage { limit: 100, ..EventPage::default() };
     let expected = [
         page.clone(),
-        EventPage { after: Some(7), client: Some(ClientId::new("a/b")), order: EventOrder::Newest, limit: 5 },
+        EventPage {
+            after: Some(7),
+            client: Some(ClientId::new("a/b")),
+            happening: Some(Happening::SourceGap),
+            order: EventOrder::Newest,
+            limit: 5,
+        },
         EventPage { limit: 1000, ..page.clone() },
         EventPage { limit: 1, ..page },
     ];
     assert_eq!(*world.events.asked.lock().unwrap(), expected);
-    for path in ["?order=random", "?after=x", "?limit=-1", "?limit=0", "?limit=1001", "?since=1"] {
+    for path in ["?order=random", "?after=x", "?limit=-1", "?limit=0", "?limit=1001", "?since=1", "?type=odd"]
+    {
         let answer = world.get(&format!("/v1/operational-events{path}")).await;
         assert_eq!(answer.problem().0, 400, "{path}");
     }

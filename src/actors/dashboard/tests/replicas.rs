@@ -295,7 +295,7 @@ fn a_text_that_is_no_part_is_refused() {
     assert_eq!(Base::<ClientPart>::read(&base).unwrap().clients, read.changed);
 
     let refused = |now: &str| Now::<ClientPart>::read(now).unwrap_err();
-    assert_eq!(refused(&now.replacen("\"format\":1", "\"format\":2", 1)), NoPart::OtherFormat);
+    assert_eq!(refused(&now.replacen("\"format\":2", "\"format\":1", 1)), NoPart::OtherFormat);
     assert_eq!(refused("{\"format\":9,\"else\":[]}"), NoPart::OtherFormat);
     let long = format!("\"{}\"", "x".repeat(3_000));
     for (is, should) in [
@@ -315,7 +315,7 @@ fn a_text_that_is_no_part_is_refused() {
         assert_ne!(hostile, now, "{is} stands in {now}");
         assert_eq!(refused(&hostile), NoPart::Unreadable, "{hostile}");
     }
-    for text in ["", "[]", "{}", "null", "{\"format\":1}", "[[[[[["] {
+    for text in ["", "[]", "{}", "null", "{\"format\":2}", "[[[[[["] {
         assert_eq!(refused(text), NoPart::Unreadable, "{text}");
         assert_eq!(Base::<ClientPart>::read(text).unwrap_err(), NoPart::Unreadable, "{text}");
     }
@@ -325,7 +325,7 @@ fn a_text_that_is_no_part_is_refused() {
 async fn one_that_cannot_be_read_is_said_and_no_harm() {
     let board = Board::default();
     let mut one = Replica::of("one", &CLIENTS);
-    let odd = PartTexts { now: "{\"format\":2}".to_owned(), base: None };
+    let odd = PartTexts { now: "{\"format\":1}".to_owned(), base: None };
     board.parts.lock().unwrap().insert(replica("odd"), odd);
     one.turn(&board).await;
     one.turn(&board).await;

@@ -132,8 +132,9 @@ impl SqliteEventLog {
         let database = &self.shared.database;
         let mut total = 0;
         loop {
-            let removed =
-                database.write(move |connection| retention::remove_source(connection, before_ms)).await?;
+            let removed = database
+                .write_bulk(move |connection| retention::remove_source(connection, before_ms))
+                .await?;
             total += removed as u64;
             if removed < retention::CHUNK {
                 break;
@@ -142,7 +143,9 @@ impl SqliteEventLog {
         for partition in 0..self.shared.shape.partitions as usize {
             loop {
                 let removed = database
-                    .write(move |connection| retention::remove_transfers(connection, partition, before_ms))
+                    .write_bulk(move |connection| {
+                        retention::remove_transfers(connection, partition, before_ms)
+                    })
                     .await?;
                 total += removed as u64;
                 if removed < retention::CHUNK {

@@ -47,7 +47,7 @@ impl Stash for SqliteStash {
 
     fn apply(&self, batches: Vec<StashBatch>) -> BoxFuture<'_, StoreResult<Vec<StoreResult<()>>>> {
         let clock = Arc::clone(&self.clock);
-        Box::pin(self.database.write(move |connection| {
+        Box::pin(self.database.write_bulk(move |connection| {
             let now_ms = clock.now_ms();
             batches
                 .iter()
@@ -135,7 +135,9 @@ impl Stash for SqliteStash {
                 let (client, reason, now_ms) = (client.clone(), reason.to_owned(), self.clock.now_ms());
                 let part = self
                     .database
-                    .write(move |connection| writes::bury(connection, &client, ownership, &reason, now_ms))
+                    .write_bulk(move |connection| {
+                        writes::bury(connection, &client, ownership, &reason, now_ms)
+                    })
                     .await?;
                 if part == 0 {
                     return Ok(buried);
@@ -148,7 +150,7 @@ impl Stash for SqliteStash {
     fn purge(&self, older_than: Duration, limit: usize) -> BoxFuture<'_, StoreResult<u64>> {
         let age_ms = i64::try_from(older_than.as_millis()).unwrap_or(i64::MAX);
         let before_ms = self.clock.now_ms().saturating_sub(age_ms);
-        Box::pin(self.database.write(move |connection| writes::purge(connection, before_ms, limit)))
+        Box::pin(self.database.write_bulk(move |connection| writes::purge(connection, before_ms, limit)))
     }
 
     fn dead_rows(&self, query: DeadRowQuery) -> BoxFuture<'_, StoreResult<Vec<DeadRow>>> {

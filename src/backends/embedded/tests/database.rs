@@ -1,6 +1,8 @@
 //! The threads, the group commit, and what SQLite's errors do.
 
-use std::sync::{Arc, mpsc};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
 
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
@@ -9,13 +11,13 @@ use futures_util::FutureExt;
 use tokio::sync::oneshot;
 
 use super::super::TABLES;
-use super::super::database::Database;
+use super::super::database::{Database, GROUP};
 use super::super::errors::JobError;
 use super::super::lock_file::LockFile;
 use super::super::schema::locks;
 use super::{Embedded, options, record};
-use crate::ports::StoreError;
 use crate::ports::event_log::BatchLimits;
+use crate::ports::{StoreError, StoreResult};
 
 fn open(folder: &tempfile::TempDir) -> Database {
     let lock = Arc::new(LockFile::take(folder.path()).unwrap());
@@ -110,6 +112,79 @@ async fn jobs_that_wait_are_one_commit() {
     database.write(|connection| insert(connection, "c")).await.unwrap();
     assert_eq!(keys(&database).await, ["c"], "the writer goes on");
     database.close().await;
+}
+
+#[tokio::test]
+async fn bulk_lets_others_go_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = open(&folder);
+    let ran = Arc::new(Mutex::new(Vec::new()));
+    let job = |name: &'static str| {
+        let ran = Arc::clone(&ran);
+        move |connection: &mut SqliteConnection| {
+            ran.lock().unwrap().push(name);
+            insert(connection, name)
+        }
+    };
+    let (go, held) = hold(&database).await;
+    let all = tokio::join!(
+        held,
+        database.write_bulk(job("bulk 1")),
+        database.write_bulk(job("bulk 2")),
+        database.write(job("other 1")),
+        database.write(job("other 2")),
+        async {
+            drop(go);
+            Ok(())
+        },
+    );
+    for result in <[StoreResult<()>; 6]>::from(all) {
+        result.unwrap();
+    }
+    // What held the writer was one of the others, so that it was a bulk job's turn.
+    assert_eq!(*ran.lock().unwrap(), ["bulk 1", "other 1", "other 2", "bulk 2"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bulk_has_its_turn_however_much_else_there_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = open(&folder);
+    let is_done = AtomicBool::new(false);
+    let crowd = async {
+        while !is_done.load(Relaxed) {
+            // So many that whenever one commit has ended some wait for the next.
+            futures_util::future::try_join_all((0..2 * GROUP).map(|_| database.write(|_| Ok(()))))
+                .await
+                .unwrap();
+        }
+    };
+    let bulk = async {
+        for number in 0..10 {
+            database.write_bulk(move |connection| insert(connection, &number.to_string())).await.unwrap();
+        }
+        is_done.store(true, Relaxed);
+    };
+    tokio::time::timeout(Duration::from_secs(30), async { tokio::join!(crowd, bulk) }).await.unwrap();
+    assert_eq!(keys(&database).await.len(), 10);
+}
+
+#[tokio::test]
+async fn no_bulk_is_lost_when_the_file_is_closed() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = open(&folder);
+    let (go, held) = hold(&database).await;
+    let close = async {
+        drop(go);
+        database.close().await;
+    };
+    let more =
+        (0..6).map(|number| database.write_bulk(move |connection| insert(connection, &format!("{number}"))));
+    let (held, written, ()) = tokio::join!(held, futures_util::future::join_all(more), close);
+    held.unwrap();
+    let kept = written.iter().filter(|written| written.is_ok()).count();
+    assert!(kept >= 4, "those that were sent: {written:?}");
+    let database = open(&folder);
+    assert_eq!(keys(&database).await.len(), kept, "what was answered is there, and nothing else");
 }
 
 #[tokio::test]

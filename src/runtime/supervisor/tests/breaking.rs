@@ -151,14 +151,19 @@ async fn what_was_published_outlives_the_actor() {
 }
 
 #[actix_rt::test]
-async fn the_text_of_a_panic_is_not_shown_and_its_place_is() {
+async fn a_text_that_a_panic_put_together_is_not_shown_and_its_place_is() {
     pause();
     let (Supervised { addr, cell }, _) = start(&kit(EAGER), "one");
-    addr.do_send(Break::Handler);
+    addr.do_send(Break::OnData);
     generation(&cell, 1).await;
     let shown = serde_json::to_value(cell.status()).unwrap();
     assert_eq!(shown["exits"], json!({ "panicked": 1 }));
     assert_eq!(shown["last_cause"]["reason"], "panicked");
     assert!(shown["last_cause"]["place"].as_str().unwrap().contains("supervisor/tests.rs:"), "{shown}");
-    assert!(!shown.to_string().contains("broken handler"), "{shown}");
+    assert!(!shown.to_string().contains("broken by"), "{shown}");
+
+    addr.do_send(Break::Handler);
+    generation(&cell, 2).await;
+    let shown = serde_json::to_value(cell.status()).unwrap();
+    assert_eq!(shown["last_cause"]["message"], "broken handler", "it stands in the code");
 }

@@ -71,7 +71,8 @@ async fn actors_of_a_lost_thread_start_anew_and_the_one_to_blame_has_failed() {
         assert_eq!(status.last_cause.unwrap().message, message);
     }
     assert_eq!(shown("guilty").last_cause.unwrap().place, "in Hog");
-    assert!(restarts.load(SeqCst) >= 2);
+    assert_eq!(restarts.load(SeqCst), 2);
+    assert_eq!((shown("guilty").restarts, shown("other").restarts), (1, 1));
 
     // The thread comes to its senses: what it holds ends.
     drop(free);

@@ -23,19 +23,18 @@ export async function client({ root, live, parts: [id], every, listen, watch }) 
     const { attempts, recent: last, next } = await get(`${path}/attempts`, { limit: ATTEMPTS, before });
     return { rows: [...attempts, ...last].sort((one, other) => other.at_ms - one.at_ms), next };
   };
-  let shown, stored, actor, heavy = [], is_gone = false;
+  let shown, stored, heavy = [], is_gone = false;
   let attempts, events;
   const tried = h("section", { class: "card flush" });
   const happened = h("section", { class: "card" });
   const load = async () => {
     // One that is in the store but not in a snapshot yet, or the other way round, is shown all the same.
-    const answers = await Promise.allSettled([get(`/v1/dashboard/${segment(id)}`), get(path), ask_attempts(), recent(id), get("/v1/actors", { kind: "delivery", filter: id, limit: 200 }), get(`${path}/heavy-jobs`)]);
-    const [one, two, three, four, five, six] = answers.map((answer) => answer.value);
+    const answers = await Promise.allSettled([get(`/v1/dashboard/${segment(id)}`), get(path), ask_attempts(), recent(id), get(`${path}/heavy-jobs`)]);
+    const [one, two, three, four, five] = answers.map((answer) => answer.value);
     const [is_unseen, is_unknown] = answers.map(({ reason: error }) => error?.status === 404);
     if (!shown && !stored && answers[0].reason && answers[1].reason) throw answers[1].reason;
     is_gone = is_unseen && is_unknown || two?.config?.deleted === true;
-    [shown, stored, heavy] = [one ?? shown, two ?? stored, six?.heavy_jobs ?? heavy];
-    if (five) actor = five.rows.find((actor) => actor.id === id);
+    [shown, stored, heavy] = [one ?? shown, two ?? stored, five?.heavy_jobs ?? heavy];
     const nothing = { rows: [], next: null };
     attempts ??= new List(three ?? nothing, { key: (one) => `${one.event_id}.${one.at_ms}.${one.attempt}`, node: tried, show });
     events ??= new List(four ?? nothing, { key: ({ id }) => id, node: happened, show });
@@ -66,7 +65,7 @@ export async function client({ root, live, parts: [id], every, listen, watch }) 
     put(said, view ? sentence(view, now) : "Its first numbers come within a second.");
     put(figures, view ? numbers(view, now) : "");
     put(chart, deliveries(view, shown?.minutes ?? []));
-    put(facts, view ? state_list(view, now, { actor, heavy, stored, replicas: live.snapshot?.overview.replicas?.length }) : h("p", { class: "empty" }, "Not known yet."));
+    put(facts, view ? state_list(view, now, { actor: shown.actor, heavy, stored, replicas: live.snapshot?.overview.replicas?.length }) : h("p", { class: "empty" }, "Not known yet."));
     put(tried, attempt_table(attempts, now));
     put(happened, event_list(events, now, id));
     put(config, config_of(stored, now));

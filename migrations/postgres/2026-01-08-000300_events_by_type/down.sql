@@ -1,0 +1,1 @@
+DROP INDEX operational_events_happening;
