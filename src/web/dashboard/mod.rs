@@ -19,7 +19,7 @@ use super::path::{FIRST, id, query};
 use super::problem::Problem;
 use super::schema::{self, BoardLimit, DashboardClient, Offset};
 use crate::actors::dashboard::{
-    ActorQuery, ActorReport, ClientQuery, ClientSort, ClientView, Overview, Page, PhaseFilter, Point, Snapshot,
+    ActorQuery, ActorReport, ClientQuery, ClientSort, ClientView, Overview, Page, PhaseFilter, Point,
 };
 use crate::domain::replica::ReplicaName;
 
