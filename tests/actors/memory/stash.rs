@@ -66,6 +66,8 @@ pub(crate) struct StashData {
     places: HashMap<(ClientId, EventId), Sequence>,
     /// The token of each.
     pub(crate) leases: HashMap<ClientId, i64>,
+    /// Clients that nobody may drain.
+    pub(crate) held_back: HashSet<ClientId>,
     /// Every row that ever was.
     pub(crate) inserted: HashSet<EventId>,
     written: u64,
@@ -343,6 +345,9 @@ impl StashData {
         held: Option<i64>,
     ) -> StoreResult<DrainLease> {
         self.owned(ownership)?;
+        if self.held_back.contains(client) {
+            return fenced("nobody may drain it");
+        }
         let token = match (held, self.leases.get(client)) {
             (Some(held), Some(token)) if held == *token => held,
             (None, found) => found.map_or(1, |token| token + 1),
