@@ -24,13 +24,11 @@ pub struct Ownership {
     pub epoch: i64,
 }
 
-/// The right to send a client's rows, until its deadline. Lives beside the rows.
+/// The right to send a client's rows. Lives beside the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DrainLease {
     /// Rises with each new holder; every write of a drain names it.
     pub token: i64,
-    /// By the clock of the caller that was passed in, milliseconds since 1970: no request starts after it.
-    pub deadline_ms: i64,
 }
 
 /// Writes of one client.
@@ -48,10 +46,17 @@ pub struct StashBatch {
 
 /// The stash.
 pub trait Stash: Send + Sync {
-    /// Takes a partition over: raises its epoch, so that writes of the owner before are refused.
-    fn take_ownership(&self, incarnation: u32, partition: u32) -> BoxFuture<'_, StoreResult<Ownership>>;
+    /// Takes a partition over: raises its epoch, so that writes of the owner before are refused. From `next_offset` on it is read again, also
+    /// when it was committed further before (the group's place was lost, or set back): only rows below it may be drained.
+    fn take_ownership(
+        &self,
+        incarnation: u32,
+        partition: u32,
+        next_offset: i64,
+    ) -> BoxFuture<'_, StoreResult<Ownership>>;
 
-    /// Records that the partition is committed up to `next_offset`, beside the rows: rows below it may be drained.
+    /// Records that the partition is committed up to `next_offset`, beside the rows: rows below it may be drained. Under one
+    /// ownership it never goes back.
     fn committed(&self, ownership: Ownership, next_offset: i64) -> BoxFuture<'_, StoreResult<()>>;
 
     /// Applies batches in order. The outer error: nothing was written. An inner error: that batch was not
@@ -66,14 +71,14 @@ pub trait Stash: Send + Sync {
         events: Vec<EventId>,
     ) -> BoxFuture<'a, StoreResult<StashCheck>>;
 
-    /// Takes or renews the drain lease of a client: with `held` renews that token, else takes a free or expired one, or one that the
-    /// same owner took (its actor began anew, and what the old one sent has ended). `Fenced` when another owner holds it.
+    /// Takes or renews the drain lease of a client: with `held` renews that token, else takes it, at once also from an earlier life of this
+    /// owner (what that one sent has ended) and from an owner before it (that one's permission to send has ended). `Fenced` when the token is
+    /// another's, or while an owner by another log holds it: `ttl_ms` by the store's clock since it was asked for last.
     fn lease_drain<'a>(
         &'a self,
         client: &'a ClientId,
         ownership: Ownership,
         held: Option<i64>,
-        now_ms: i64,
         ttl_ms: i64,
     ) -> BoxFuture<'a, StoreResult<DrainLease>>;
 
@@ -100,7 +105,8 @@ pub trait Stash: Send + Sync {
     /// What waits for every client that has rows.
     fn backlogs(&self) -> BoxFuture<'_, StoreResult<Vec<(ClientId, Backlog)>>>;
 
-    /// Turns all pending rows of a client into dead ones: the client is gone. Returns how many.
+    /// Turns pending rows of a client into dead ones, a part of them: the client is gone, may have millions, and may come back. Returns how
+    /// many; 0: there are none.
     fn bury<'a>(
         &'a self,
         client: &'a ClientId,
@@ -109,7 +115,7 @@ pub trait Stash: Send + Sync {
     ) -> BoxFuture<'a, StoreResult<u64>>;
 
     /// Removes at most `limit` rows that are dead or superseded, and were stashed, tried and buried at least `older_than` ago by the
-    /// store's clock. Returns how many.
+    /// store's clock (one in a file, whose clock is that of its machine, goes two days further than the last time, at most). Returns how many.
     fn purge(&self, older_than: Duration, limit: usize) -> BoxFuture<'_, StoreResult<u64>>;
 
     /// Rows that were given up, without their payloads.

@@ -17,7 +17,7 @@ use crate::ports::locks::{Lease, Locks};
 pub struct Exclusive {
     /// Where the leases are.
     pub locks: Arc<dyn Locks>,
-    /// The time that leases are held against.
+    /// By which a holder knows how long it may go on without a renewal.
     pub clock: Arc<dyn Clock>,
     /// Where runs are counted.
     pub metrics: Metrics,
@@ -67,7 +67,7 @@ impl Exclusive {
         work: impl FnOnce(Fence, StillHeld) -> Fut,
     ) -> StoreResult<Run<T>> {
         let asked = self.clock.boot_ms();
-        let Some(lease) = self.locks.acquire(key, self.clock.now_ms(), millis(ttl)).await? else {
+        let Some(lease) = self.locks.acquire(key, millis(ttl)).await? else {
             self.count(label, "skipped");
             return Ok(Run::Skipped);
         };
@@ -77,7 +77,7 @@ impl Exclusive {
         let work = work(Fence(lease.token), self.still_held(&held_until));
         let run = tokio::select! {
             biased;
-            () = self.hold(lease.clone(), &held_until, ttl) => Run::Lost,
+            () = self.hold(&lease, &held_until, ttl) => Run::Lost,
             value = work => Run::Ran(value),
         };
         if let Run::Ran(_) = run {
@@ -103,7 +103,7 @@ impl Exclusive {
     }
 
     /// Renews a lease; comes back when it is lost.
-    async fn hold(&self, mut lease: Lease, held_until: &AtomicI64, ttl: Duration) {
+    async fn hold(&self, lease: &Lease, held_until: &AtomicI64, ttl: Duration) {
         let mut deadline = held_until.load(Ordering::Acquire);
         let mut pause = ttl / 3;
         loop {
@@ -113,15 +113,14 @@ impl Exclusive {
             if left.is_zero() {
                 return;
             }
-            let renewed = self.locks.renew(&lease, self.clock.now_ms(), millis(ttl));
+            let renewed = self.locks.renew(lease, millis(ttl));
             match tokio::time::timeout(left, renewed).await {
-                Ok(Ok(Some(renewed))) => {
-                    lease = renewed;
+                Ok(Ok(true)) => {
                     deadline = asked + millis(ttl);
                     held_until.store(deadline, Ordering::Release);
                     pause = ttl / 3;
                 }
-                Ok(Ok(None)) | Err(_) => return,
+                Ok(Ok(false)) | Err(_) => return,
                 Ok(Err(_)) => pause = ttl / 20,
             }
         }
@@ -155,18 +154,13 @@ mod tests {
     struct Once;
 
     impl Locks for Once {
-        fn acquire<'a>(
-            &'a self,
-            key: &'a str,
-            _: i64,
-            _: i64,
-        ) -> BoxFuture<'a, StoreResult<Option<Lease>>> {
-            let lease = Lease { key: key.to_owned(), token: 1, deadline_ms: 0 };
+        fn acquire<'a>(&'a self, key: &'a str, _: i64) -> BoxFuture<'a, StoreResult<Option<Lease>>> {
+            let lease = Lease { key: key.to_owned(), token: 1 };
             Box::pin(async { Ok(Some(lease)) })
         }
 
-        fn renew<'a>(&'a self, _: &'a Lease, _: i64, _: i64) -> BoxFuture<'a, StoreResult<Option<Lease>>> {
-            Box::pin(async { Ok(None) })
+        fn renew<'a>(&'a self, _: &'a Lease, _: i64) -> BoxFuture<'a, StoreResult<bool>> {
+            Box::pin(async { Ok(false) })
         }
 
         fn release<'a>(&'a self, _: &'a Lease) -> BoxFuture<'a, StoreResult<()>> {

@@ -71,6 +71,11 @@ impl EmbeddedBackend {
     pub(crate) fn new() -> Self {
         Self { folder: tempfile::tempdir().unwrap() }
     }
+
+    /// Where its files are.
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
 }
 
 impl Backend for EmbeddedBackend {

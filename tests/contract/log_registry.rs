@@ -62,9 +62,9 @@ pub(crate) async fn the_quickest_replica_registers(backend: &impl RegistryBacken
 pub(crate) async fn it_tells_what_is_committed(backend: &impl RegistryBackend) {
     let Registered { registry, stash } = backend.open().await;
     let old = registry.register("transfers", 12, None).await.unwrap();
-    let owner = stash.take_ownership(old.incarnation, 3).await.unwrap();
+    let owner = stash.take_ownership(old.incarnation, 3, 0).await.unwrap();
     stash.committed(owner, 70).await.unwrap();
-    stash.take_ownership(old.incarnation, 5).await.unwrap();
+    stash.take_ownership(old.incarnation, 5, 0).await.unwrap();
     let found = registry.find("transfers").await.unwrap().unwrap();
     assert_eq!(found.committed, [(3, 70), (5, 0)].into());
     let new = registry.register("transfers", 12, Some(old.incarnation)).await.unwrap();

@@ -16,9 +16,11 @@ mod decisions;
 mod event_log;
 mod fixture;
 mod heavy_jobs;
+mod hot_documents;
 mod job_queue;
 #[cfg(feature = "cluster")]
 mod kafka;
+mod large_file;
 mod locks;
 mod log_backend;
 #[cfg(feature = "cluster")]
@@ -92,12 +94,14 @@ mod embedded {
             stashing_twice_is_one_row,
             a_row_comes_back_as_it_was,
             only_rows_below_the_committed_offset_are_drained,
+            rows_that_are_read_again_wait_for_their_turn,
             rows_of_an_earlier_log_come_first,
             drained_pages_follow_each_other,
             an_old_owner_is_fenced,
             a_batch_is_all_or_nothing,
             a_drain_lease_is_of_one_owner,
             an_owner_takes_its_own_lease_over,
+            a_late_owner_takes_no_lease_back,
             a_lease_is_given_back_by_who_holds_it,
             a_lost_lease_cannot_write,
             check_tells_what_waits,
@@ -107,6 +111,7 @@ mod embedded {
             a_row_goes_in_place_of_its_documents_older_ones,
             a_dead_row_is_not_drained,
             burying_leaves_nothing_pending,
+            a_burial_goes_part_by_part,
             only_what_is_old_and_not_needed_is_purged,
             a_backlog_is_counted,
             the_next_attempt_is_the_earliest_that_is_set,
@@ -114,6 +119,7 @@ mod embedded {
             what_is_free_is_found_behind_very_many_that_are_held,
             rows_outlive_a_restart,
         ],
+        hot_documents: [a_delivery_supersedes_very_many_dead_rows, a_change_goes_in_place_of_very_many],
         dead_rows: [
             rows_that_were_given_up_are_listed_by_page,
             a_row_that_was_given_up_is_shown_and_its_payload_apart,
@@ -150,6 +156,7 @@ mod embedded {
             tokens_rise_with_each_holder,
             a_lease_that_was_given_back_cannot_be_renewed,
             an_expired_lease_is_taken_over,
+            a_renewed_lease_lasts_from_then_on,
             keys_are_independent,
         ],
         operational_events: [
@@ -243,12 +250,14 @@ mod on_postgres {
             stashing_twice_is_one_row,
             a_row_comes_back_as_it_was,
             only_rows_below_the_committed_offset_are_drained,
+            rows_that_are_read_again_wait_for_their_turn,
             rows_of_an_earlier_log_come_first,
             drained_pages_follow_each_other,
             an_old_owner_is_fenced,
             a_batch_is_all_or_nothing,
             a_drain_lease_is_of_one_owner,
             an_owner_takes_its_own_lease_over,
+            a_late_owner_takes_no_lease_back,
             a_lease_is_given_back_by_who_holds_it,
             a_lost_lease_cannot_write,
             check_tells_what_waits,
@@ -258,6 +267,7 @@ mod on_postgres {
             a_row_goes_in_place_of_its_documents_older_ones,
             a_dead_row_is_not_drained,
             burying_leaves_nothing_pending,
+            a_burial_goes_part_by_part,
             only_what_is_old_and_not_needed_is_purged,
             a_backlog_is_counted,
             the_next_attempt_is_the_earliest_that_is_set,
@@ -265,6 +275,7 @@ mod on_postgres {
             what_is_free_is_found_behind_very_many_that_are_held,
             rows_outlive_a_restart,
         ],
+        hot_documents: [a_delivery_supersedes_very_many_dead_rows, a_change_goes_in_place_of_very_many],
         dead_rows: [
             rows_that_were_given_up_are_listed_by_page,
             a_row_that_was_given_up_is_shown_and_its_payload_apart,
@@ -290,6 +301,7 @@ mod on_postgres {
             tokens_rise_with_each_holder,
             a_lease_that_was_given_back_cannot_be_renewed,
             an_expired_lease_is_taken_over,
+            a_renewed_lease_lasts_from_then_on,
             keys_are_independent,
         ],
         operational_events: [

@@ -15,6 +15,8 @@ use dispatcher::ports::{StoreError, StoreResult};
 use crate::fixture::{Backend, Stores, client, new_transfer, transfer};
 
 const ALL: usize = 1_000;
+/// Of a lease.
+const LONG: i64 = 3_600_000;
 const NO_BYTE_LIMIT: usize = usize::MAX;
 
 /// No document is held: it is late, and no claim is ours.
@@ -31,8 +33,13 @@ impl Owned {
     pub(crate) async fn open(backend: &impl Backend) -> Self {
         let stores = backend.open().await;
         let incarnation = stores.log.incarnation();
-        let owner = stores.stash.take_ownership(incarnation, 3).await.unwrap();
+        let owner = stores.stash.take_ownership(incarnation, 3, 0).await.unwrap();
         Self { stores, owner, incarnation }
+    }
+
+    /// Somebody takes the partition over, of which this is committed.
+    pub(crate) async fn next_owner(&self, next_offset: i64) -> Ownership {
+        self.stash().take_ownership(self.incarnation, 3, next_offset).await.unwrap()
     }
 
     pub(crate) fn stash(&self) -> &dyn Stash {
@@ -149,6 +156,23 @@ pub(crate) async fn only_rows_below_the_committed_offset_are_drained(backend: &i
     assert_eq!(owned.offsets().await, [5, 6, 7], "the committed offset never goes back");
 }
 
+/// The group lost its place, or somebody set it back: what is read again may belong before rows that were free already.
+pub(crate) async fn rows_that_are_read_again_wait_for_their_turn(backend: &impl Backend) {
+    let owned = Owned::open(backend).await;
+    owned.write([5, 6, 7].map(|offset| waiting(&owned.change("d", offset))).into()).await;
+    owned.commit(8).await;
+    let next = owned.next_owner(6).await;
+    assert_eq!(owned.offsets().await, [5]);
+    let late = owned.stash().committed(owned.owner, 8).await;
+    assert!(matches!(late, Err(StoreError::Fenced(_))));
+    assert_eq!(owned.offsets().await, [5], "the owner before knows of another place");
+    owned.stash().committed(next, 7).await.unwrap();
+    assert_eq!(owned.offsets().await, [5, 6]);
+    // Further than what was known: an earlier owner ended between its commit and the copy.
+    owned.next_owner(8).await;
+    assert_eq!(owned.offsets().await, [5, 6, 7]);
+}
+
 pub(crate) async fn rows_of_an_earlier_log_come_first(backend: &impl Backend) {
     let owned = Owned::open(backend).await;
     let earlier = transfer(owned.incarnation - 1, "a", "d", 900);
@@ -181,7 +205,7 @@ pub(crate) async fn drained_pages_follow_each_other(backend: &impl Backend) {
 
 pub(crate) async fn an_old_owner_is_fenced(backend: &impl Backend) {
     let owned = Owned::open(backend).await;
-    let new = owned.stash().take_ownership(owned.incarnation, 3).await.unwrap();
+    let new = owned.next_owner(0).await;
     assert!(new.epoch > owned.owner.epoch);
     let change = owned.change("d", 5);
     let batches = vec![
@@ -194,7 +218,7 @@ pub(crate) async fn an_old_owner_is_fenced(backend: &impl Backend) {
     let stash = owned.stash();
     let a = client("a");
     assert!(matches!(stash.committed(owned.owner, 9).await, Err(StoreError::Fenced(_))));
-    assert!(matches!(stash.lease_drain(&a, owned.owner, None, 0, 1).await, Err(StoreError::Fenced(_))));
+    assert!(matches!(stash.lease_drain(&a, owned.owner, None, LONG).await, Err(StoreError::Fenced(_))));
     assert!(matches!(stash.bury(&a, owned.owner, "gone").await, Err(StoreError::Fenced(_))));
     stash.committed(new, 9).await.unwrap();
     assert_eq!(owned.offsets().await, [6]);
@@ -216,40 +240,59 @@ pub(crate) async fn a_batch_is_all_or_nothing(backend: &impl Backend) {
 pub(crate) async fn a_drain_lease_is_of_one_owner(backend: &impl Backend) {
     let owned = Owned::open(backend).await;
     let (stash, a) = (owned.stash(), client("a"));
-    let lease = stash.lease_drain(&a, owned.owner, None, 1_000, 500).await.unwrap();
-    assert_eq!(lease.deadline_ms, 1_500);
-    let renewed = stash.lease_drain(&a, owned.owner, Some(lease.token), 1_400, 500).await.unwrap();
-    assert_eq!((renewed.token, renewed.deadline_ms), (lease.token, 1_900));
-    // The next owner waits until it has expired: the one before may have a request on the wire.
-    let owner = stash.take_ownership(owned.incarnation, 3).await.unwrap();
-    let early = stash.lease_drain(&a, owner, None, 1_899, 500).await;
-    assert!(matches!(early, Err(StoreError::Fenced(_))));
-    let next = stash.lease_drain(&a, owner, None, 1_900, 500).await.unwrap();
+    let lease = stash.lease_drain(&a, owned.owner, None, LONG).await.unwrap();
+    assert_eq!(stash.lease_drain(&a, owned.owner, Some(lease.token), LONG).await.unwrap(), lease);
+    // The permission to send of the owner before has ended, whatever the clocks say: nobody waits for its lease.
+    let owner = owned.next_owner(0).await;
+    let next = stash.lease_drain(&a, owner, None, LONG).await.unwrap();
     assert!(next.token > lease.token);
-    let lost = stash.lease_drain(&a, owner, Some(lease.token), 1_901, 500).await;
+    let lost = stash.lease_drain(&a, owner, Some(lease.token), LONG).await;
     assert!(matches!(lost, Err(StoreError::Fenced(_))));
-    assert!(stash.lease_drain(&client("b"), owner, None, 1_901, 500).await.is_ok());
+    assert_eq!(stash.lease_drain(&a, owner, Some(next.token), LONG).await.unwrap(), next);
+    assert!(stash.lease_drain(&client("b"), owner, None, LONG).await.is_ok());
 }
 
 pub(crate) async fn an_owner_takes_its_own_lease_over(backend: &impl Backend) {
     let owned = Owned::open(backend).await;
     let (stash, a) = (owned.stash(), client("a"));
-    let old = stash.lease_drain(&a, owned.owner, None, 1_000, 500).await.unwrap();
-    let new = stash.lease_drain(&a, owned.owner, None, 1_001, 500).await.unwrap();
+    let old = stash.lease_drain(&a, owned.owner, None, LONG).await.unwrap();
+    let new = stash.lease_drain(&a, owned.owner, None, LONG).await.unwrap();
     assert!(new.token > old.token, "what the actor before still writes is refused");
-    let lost = stash.lease_drain(&a, owned.owner, Some(old.token), 1_002, 500).await;
+    let lost = stash.lease_drain(&a, owned.owner, Some(old.token), LONG).await;
     assert!(matches!(lost, Err(StoreError::Fenced(_))));
+}
+
+/// An owner that was stopped, and goes on behind the next one: what it renews, takes, writes or gives back changes nothing.
+pub(crate) async fn a_late_owner_takes_no_lease_back(backend: &impl Backend) {
+    let owned = Owned::open(backend).await;
+    let (stash, a) = (owned.stash(), client("a"));
+    let change = owned.change("d", 5);
+    owned.write(vec![waiting(&change)]).await;
+    let old = stash.lease_drain(&a, owned.owner, None, LONG).await.unwrap();
+    let owner = owned.next_owner(6).await;
+    let new = stash.lease_drain(&a, owner, None, LONG).await.unwrap();
+    for held in [Some(old.token), Some(new.token), None] {
+        let late = stash.lease_drain(&a, owned.owner, held, LONG).await;
+        assert!(matches!(late, Err(StoreError::Fenced(_))), "{held:?}");
+        let batch = StashBatch { lease: held, ..owned.batch(vec![delivered(&change)]) };
+        assert!(matches!(owned.try_write(batch).await, Err(StoreError::Fenced(_))), "{held:?}");
+    }
+    stash.release_drain(&a, old.token).await.unwrap();
+    assert_eq!(stash.lease_drain(&a, owner, Some(new.token), LONG).await.unwrap(), new);
+    assert_eq!(owned.offsets().await, [5]);
 }
 
 pub(crate) async fn a_lease_is_given_back_by_who_holds_it(backend: &impl Backend) {
     let owned = Owned::open(backend).await;
     let (stash, a) = (owned.stash(), client("a"));
-    let lease = stash.lease_drain(&a, owned.owner, None, 1_000, 500).await.unwrap();
-    let next_owner = stash.take_ownership(owned.incarnation, 3).await.unwrap();
+    let lease = stash.lease_drain(&a, owned.owner, None, LONG).await.unwrap();
     stash.release_drain(&a, lease.token - 1).await.unwrap();
-    assert!(stash.lease_drain(&a, next_owner, None, 1_001, 500).await.is_err(), "it was not its to give");
+    let held = stash.lease_drain(&a, owned.owner, Some(lease.token), LONG).await;
+    assert_eq!(held, Ok(lease), "it was not its to give");
     stash.release_drain(&a, lease.token).await.unwrap();
-    let free = stash.lease_drain(&a, next_owner, None, 1_001, 500).await.unwrap();
+    let gone = stash.lease_drain(&a, owned.owner, Some(lease.token), LONG).await;
+    assert!(matches!(gone, Err(StoreError::Fenced(_))));
+    let free = stash.lease_drain(&a, owned.owner, None, LONG).await.unwrap();
     assert!(free.token > lease.token);
 }
 
@@ -261,12 +304,12 @@ pub(crate) async fn a_lost_lease_cannot_write(backend: &impl Backend) {
     owned.commit(6).await;
     let never = StashBatch { lease: Some(1), ..owned.batch(vec![delivered(&change)]) };
     assert!(matches!(owned.try_write(never).await, Err(StoreError::Fenced(_))));
-    let lease = stash.lease_drain(&a, owned.owner, None, 1_000, 500).await.unwrap();
-    stash.lease_drain(&a, owned.owner, None, 2_000, 500).await.unwrap();
+    let lease = stash.lease_drain(&a, owned.owner, None, LONG).await.unwrap();
+    stash.lease_drain(&a, owned.owner, None, LONG).await.unwrap();
     let late = StashBatch { lease: Some(lease.token), ..owned.batch(vec![delivered(&change)]) };
     assert!(matches!(owned.try_write(late.clone()).await, Err(StoreError::Fenced(_))));
     assert_eq!(owned.offsets().await, [5]);
-    let lease = stash.lease_drain(&a, owned.owner, None, 3_000, 500).await.unwrap();
+    let lease = stash.lease_drain(&a, owned.owner, None, LONG).await.unwrap();
     owned.try_write(StashBatch { lease: Some(lease.token), ..late.clone() }).await.unwrap();
     assert!(owned.offsets().await.is_empty());
     stash.release_drain(&a, lease.token).await.unwrap();
@@ -394,6 +437,27 @@ pub(crate) async fn burying_leaves_nothing_pending(backend: &impl Backend) {
     assert_eq!(owned.stash().backlog(&client("b")).await.unwrap().pending, 1);
 }
 
+/// The client may come back in the middle of it.
+pub(crate) async fn a_burial_goes_part_by_part(backend: &impl Backend) {
+    const ROWS: u64 = 5_100;
+    let owned = Owned::open(backend).await;
+    owned.write((0..ROWS as i64).map(|offset| waiting(&owned.change("d", offset))).collect()).await;
+    owned.commit(ROWS as i64).await;
+    let part = owned.stash().bury(&client("a"), owned.owner, "client_gone").await.unwrap();
+    assert!((1..ROWS).contains(&part), "{part}");
+    let (rest, backlog) = (ROWS - part, owned.backlog().await);
+    assert_eq!((backlog.pending, backlog.dead), (rest, part));
+    assert_eq!(owned.offsets().await.first(), Some(&(part as i64)), "the oldest are first");
+    let mut dead = part;
+    loop {
+        match owned.stash().bury(&client("a"), owned.owner, "client_gone").await.unwrap() {
+            0 => break,
+            part => dead += part,
+        }
+    }
+    assert_eq!(dead, ROWS);
+}
+
 pub(crate) async fn only_what_is_old_and_not_needed_is_purged(backend: &impl Backend) {
     let owned = Owned::open(backend).await;
     let changes: Vec<_> = (1..5).map(|offset| owned.change("d", offset)).collect();
@@ -509,6 +573,7 @@ pub(crate) async fn rows_outlive_a_restart(backend: &impl Backend) {
     owned.stores.close().await;
     let owned = Owned::open(backend).await;
     assert!(owned.owner.epoch > before.epoch);
+    owned.next_owner(7).await;
     assert_eq!(owned.offsets().await, [5, 6]);
     assert_eq!(owned.backlog().await.pending, 3);
 }

@@ -25,16 +25,16 @@ impl Clock for TestClock {
     }
 }
 
-/// Leases in memory.
+/// Leases in memory: the token of each, and until when it is held.
 #[derive(Default)]
 struct TestLocks {
-    held: Mutex<HashMap<String, Lease>>,
+    held: Mutex<HashMap<String, (i64, Instant)>>,
     next: AtomicI64,
     away: Mutex<bool>,
 }
 
 impl TestLocks {
-    fn ask<T>(&self, answer: impl FnOnce(&mut HashMap<String, Lease>) -> T) -> StoreResult<T> {
+    fn ask<T>(&self, answer: impl FnOnce(&mut HashMap<String, (i64, Instant)>) -> T) -> StoreResult<T> {
         if *self.away.lock().unwrap() {
             return Err(StoreError::Unavailable("away".to_owned()));
         }
@@ -42,37 +42,29 @@ impl TestLocks {
     }
 }
 
+fn after(ttl_ms: i64) -> Instant {
+    Instant::now() + Duration::from_millis(u64::try_from(ttl_ms).unwrap())
+}
+
 impl Locks for TestLocks {
-    fn acquire<'a>(
-        &'a self,
-        key: &'a str,
-        now_ms: i64,
-        ttl_ms: i64,
-    ) -> BoxFuture<'a, StoreResult<Option<Lease>>> {
+    fn acquire<'a>(&'a self, key: &'a str, ttl_ms: i64) -> BoxFuture<'a, StoreResult<Option<Lease>>> {
         Box::pin(async move {
             self.ask(|held| {
-                if held.get(key).is_some_and(|lease| lease.deadline_ms > now_ms) {
+                if held.get(key).is_some_and(|(_, deadline)| *deadline > Instant::now()) {
                     return None;
                 }
                 let token = self.next.fetch_add(1, Ordering::Relaxed);
-                let lease = Lease { key: key.to_owned(), token, deadline_ms: now_ms + ttl_ms };
-                held.insert(key.to_owned(), lease.clone());
-                Some(lease)
+                held.insert(key.to_owned(), (token, after(ttl_ms)));
+                Some(Lease { key: key.to_owned(), token })
             })
         })
     }
 
-    fn renew<'a>(
-        &'a self,
-        lease: &'a Lease,
-        now_ms: i64,
-        ttl_ms: i64,
-    ) -> BoxFuture<'a, StoreResult<Option<Lease>>> {
+    fn renew<'a>(&'a self, lease: &'a Lease, ttl_ms: i64) -> BoxFuture<'a, StoreResult<bool>> {
         Box::pin(async move {
             self.ask(|held| {
-                let ours = held.get_mut(&lease.key).filter(|held| held.token == lease.token)?;
-                ours.deadline_ms = now_ms + ttl_ms;
-                Some(ours.clone())
+                let ours = held.get_mut(&lease.key).filter(|(token, _)| *token == lease.token);
+                ours.map(|(_, deadline)| *deadline = after(ttl_ms)).is_some()
             })
         })
     }
@@ -80,7 +72,7 @@ impl Locks for TestLocks {
     fn release<'a>(&'a self, lease: &'a Lease) -> BoxFuture<'a, StoreResult<()>> {
         Box::pin(async move {
             self.ask(|held| {
-                if held.get(&lease.key).is_some_and(|held| held.token == lease.token) {
+                if held.get(&lease.key).is_some_and(|(token, _)| *token == lease.token) {
                     held.remove(&lease.key);
                 }
             })

@@ -434,7 +434,7 @@ async fn all_that_is_dead_of_a_client_is_replayed_page_by_page() {
     const ROWS: i64 = 150;
     let heavy = Heavy::new(Shop::of([])).await;
     let (stash, incarnation) = (heavy.embedded.stash(), heavy.embedded.log().incarnation());
-    let ownership = stash.take_ownership(incarnation, 0).await.unwrap();
+    let ownership = stash.take_ownership(incarnation, 0, 0).await.unwrap();
     for at in 0..ROWS {
         let row = NewRow { transfer: dead(incarnation, at), failure: None, claim: None };
         let event_id = row.transfer.event_id.clone();

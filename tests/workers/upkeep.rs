@@ -25,7 +25,7 @@ use crate::world::{World, eventually, open_in, soon};
 
 /// A dead row for each of the changes.
 async fn bury(stash: &dyn Stash, changes: i64) {
-    let ownership = stash.take_ownership(1, 0).await.unwrap();
+    let ownership = stash.take_ownership(1, 0, 0).await.unwrap();
     let client = ClientId::new("c");
     let writes = (0..changes).flat_map(|change| {
         let source = SourcePosition { topic: "mongo.db.coll".into(), partition: 0, offset: change };
@@ -123,7 +123,7 @@ async fn upkeep_removes_what_is_old_and_reads_configs_again() {
     assert_eq!(reloads.load(Ordering::Relaxed), 2);
 
     // Another replica is at it.
-    let lease = embedded.locks().acquire("purge-stash", 0, i64::MAX).await.unwrap();
+    let lease = embedded.locks().acquire("purge-stash", i64::MAX).await.unwrap();
     assert!(lease.is_some());
     producer.add::<ScheduleJob>(PurgeStash {}).await.unwrap();
     eventually(async || (ended("purge-stash", "completed") == 3).then_some(())).await;

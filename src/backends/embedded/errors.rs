@@ -11,6 +11,8 @@ pub(super) enum JobError {
     Sqlite(Error),
     /// The job itself said no.
     Store(StoreError),
+    /// It concerns more rows than one job may take: they go in parts.
+    TooManyRows,
 }
 
 /// The answer of a job.
@@ -59,6 +61,9 @@ impl From<JobError> for StoreError {
     fn from(error: JobError) -> Self {
         let error = match error {
             JobError::Store(error) => return error,
+            JobError::TooManyRows => {
+                return Self::Unavailable("it concerns very many rows, which go in parts".into());
+            }
             JobError::Sqlite(error) => error,
         };
         let refused = match &error {

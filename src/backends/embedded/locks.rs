@@ -6,36 +6,45 @@ use diesel::prelude::*;
 
 use super::database::Database;
 use super::schema::locks;
+use crate::ports::clock::Clock;
 use crate::ports::locks::{Lease, Locks};
 use crate::ports::{BoxFuture, StoreResult};
 
 pub(super) struct SqliteLocks {
     database: Arc<Database>,
+    clock: Arc<dyn Clock>,
 }
 
 impl SqliteLocks {
-    pub(super) fn new(database: Arc<Database>) -> Self {
-        Self { database }
+    pub(super) fn new(database: Arc<Database>, clock: Arc<dyn Clock>) -> Self {
+        Self { database, clock }
+    }
+
+    fn in_ms(&self, ttl_ms: i64) -> (i64, i64) {
+        let now_ms = self.clock.now_ms();
+        (now_ms, now_ms.saturating_add(ttl_ms))
     }
 }
 
 impl Locks for SqliteLocks {
-    fn acquire<'a>(
-        &'a self,
-        key: &'a str,
-        now_ms: i64,
-        ttl_ms: i64,
-    ) -> BoxFuture<'a, StoreResult<Option<Lease>>> {
-        let key = key.to_owned();
+    fn acquire<'a>(&'a self, key: &'a str, ttl_ms: i64) -> BoxFuture<'a, StoreResult<Option<Lease>>> {
+        let (key, (now_ms, deadline_ms)) = (key.to_owned(), self.in_ms(ttl_ms));
         Box::pin(self.database.write(move |connection| {
-            let deadline_ms = now_ms.saturating_add(ttl_ms);
             let held: Option<(i64, i64)> = locks::table
                 .find(&key)
                 .select((locks::token, locks::deadline_ms))
                 .first(connection)
                 .optional()?;
             let token = match held {
-                Some((_, deadline_ms)) if deadline_ms > now_ms => return Ok(None),
+                Some((_, held_until_ms)) if held_until_ms > now_ms => {
+                    if held_until_ms > deadline_ms {
+                        // The clock was set back.
+                        diesel::update(locks::table.find(&key))
+                            .set(locks::deadline_ms.eq(deadline_ms))
+                            .execute(connection)?;
+                    }
+                    return Ok(None);
+                }
                 Some((token, _)) => token + 1,
                 None => 1,
             };
@@ -45,24 +54,18 @@ impl Locks for SqliteLocks {
                 .do_update()
                 .set((locks::token.eq(token), locks::deadline_ms.eq(deadline_ms)))
                 .execute(connection)?;
-            Ok(Some(Lease { key, token, deadline_ms }))
+            Ok(Some(Lease { key, token }))
         }))
     }
 
-    fn renew<'a>(
-        &'a self,
-        lease: &'a Lease,
-        now_ms: i64,
-        ttl_ms: i64,
-    ) -> BoxFuture<'a, StoreResult<Option<Lease>>> {
-        let mut lease = lease.clone();
+    fn renew<'a>(&'a self, lease: &'a Lease, ttl_ms: i64) -> BoxFuture<'a, StoreResult<bool>> {
+        let (lease, (_, deadline_ms)) = (lease.clone(), self.in_ms(ttl_ms));
         Box::pin(self.database.write(move |connection| {
-            lease.deadline_ms = now_ms.saturating_add(ttl_ms);
             let ours = diesel::update(locks::table.find(&lease.key))
                 .filter(locks::token.eq(lease.token))
-                .set(locks::deadline_ms.eq(lease.deadline_ms))
+                .set(locks::deadline_ms.eq(deadline_ms))
                 .execute(connection)?;
-            Ok((ours == 1).then_some(lease))
+            Ok(ours == 1)
         }))
     }
 

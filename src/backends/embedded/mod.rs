@@ -45,7 +45,7 @@ use self::lock_file::LockFile;
 use self::locks::SqliteLocks;
 use self::operational_events::SqliteOperationalEvents;
 pub use self::probe::probe;
-use self::schema::{drain_leases, health, locks as locks_table};
+use self::schema::{health, locks as locks_table};
 use self::session_keys::SqliteSessionKeys;
 use self::stash::{SqliteStash, SqliteStashRows};
 use crate::ports::attempts::Attempts;
@@ -146,7 +146,7 @@ impl Embedded {
             configs: Arc::new(SqliteClientConfigs::new(Arc::clone(&database))),
             states: Arc::new(SqliteClientStates::new(Arc::clone(&database))),
             decisions: Arc::new(SqliteDecisions::new(Arc::clone(&database))),
-            locks: Arc::new(SqliteLocks::new(Arc::clone(&database))),
+            locks: Arc::new(SqliteLocks::new(Arc::clone(&database), Arc::clone(&options.clock))),
             events: Arc::new(SqliteOperationalEvents::new(Arc::clone(&database))),
             attempts: Arc::new(SqliteAttempts::new(Arc::clone(&database))),
             audit: Arc::new(SqliteAuditLog::new(Arc::clone(&database), Arc::clone(&options.clock))),
@@ -274,9 +274,6 @@ impl Embedded {
 async fn expire_leases(database: &Database) -> StoreResult<()> {
     database
         .write(|connection| {
-            update(drain_leases::table)
-                .set((drain_leases::token.eq(drain_leases::token + 1), drain_leases::deadline_ms.eq(0)))
-                .execute(connection)?;
             update(locks_table::table)
                 .set((locks_table::token.eq(locks_table::token + 1), locks_table::deadline_ms.eq(0)))
                 .execute(connection)?;

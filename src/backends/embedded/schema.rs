@@ -121,6 +121,13 @@ diesel::table! {
 }
 
 diesel::table! {
+    stash_purged (id) {
+        id -> Integer,
+        until_ms -> BigInt,
+    }
+}
+
+diesel::table! {
     partitions (incarnation, partition) {
         incarnation -> BigInt,
         partition -> BigInt,
@@ -133,9 +140,6 @@ diesel::table! {
     drain_leases (client) {
         client -> Text,
         token -> BigInt,
-        deadline_ms -> BigInt,
-        incarnation -> BigInt,
-        epoch -> BigInt,
     }
 }
 

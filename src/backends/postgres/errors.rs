@@ -11,6 +11,8 @@ pub(super) enum JobError {
     Database(Error),
     /// The work itself said no.
     Store(StoreError),
+    /// It concerns more rows than one transaction may take: they go in parts.
+    TooManyRows,
 }
 
 /// The answer of a piece of work.
@@ -61,6 +63,9 @@ impl From<JobError> for StoreError {
         };
         let error = match error {
             JobError::Store(error) => return error,
+            JobError::TooManyRows => {
+                return Self::Unavailable("it concerns very many rows, which go in parts".into());
+            }
             JobError::Database(error) => error,
         };
         let refused = match &error {

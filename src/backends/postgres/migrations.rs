@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use diesel::connection::SimpleConnection;
 use diesel::migration::MigrationSource;
 use diesel::pg::Pg;
 use diesel::sql_types::{BigInt, Bool, Text};
@@ -21,6 +23,9 @@ const MIGRATIONS: EmbeddedMigrations = embed_migrations!("migrations/postgres");
 const PATIENCE: &str =
     "SET statement_timeout = 0; SET lock_timeout = '120s'; SET idle_in_transaction_session_timeout = 0";
 
+/// The same time: whatever fails later may have waited in vain for a lock.
+const LOCK_PATIENCE: Duration = Duration::from_secs(120);
+
 #[derive(diesel::QueryableByName)]
 struct Exists {
     #[diesel(sql_type = Bool)]
@@ -29,19 +34,37 @@ struct Exists {
 
 /// Runs what is missing, one process at a time. Returns the names of what it ran.
 pub(super) async fn run(connector: Arc<Connector>, runtime: &Handle) -> Result<Vec<String>, OpenError> {
-    let failed = |error: &dyn std::fmt::Display| OpenError::Migrations(error.to_string());
+    let ended = |error: tokio::task::JoinError| OpenError::Migrations(error.to_string());
     let task = runtime.spawn(async move {
         let mut connection = connector.connect().await?.connection;
-        prepare(&mut connection, connector.schema()).await.map_err(|error| failed(&error))?;
+        let began = Instant::now();
+        if let Err(error) = prepare(&mut connection, connector.schema()).await {
+            let answers = connection.batch_execute("SELECT 1").await.is_ok();
+            return Err(why(error.to_string(), answers, began.elapsed()));
+        }
         // Blocking, so on a thread that may block. The lock is of the session: it goes when this ends, in whatever way.
         let migrated = tokio::task::spawn_blocking(move || {
             let mut connection = AsyncConnectionWrapper::<AsyncPgConnection>::from(connection);
-            let ran = connection.run_pending_migrations(MIGRATIONS).map_err(|error| error.to_string())?;
-            Ok(ran.iter().map(ToString::to_string).collect())
+            let ran = connection.run_pending_migrations(MIGRATIONS);
+            let ran = ran.map(|ran| ran.iter().map(ToString::to_string).collect());
+            ran.map_err(|error| {
+                let answers = SimpleConnection::batch_execute(&mut connection, "SELECT 1").is_ok();
+                why(error.to_string(), answers, began.elapsed())
+            })
         });
-        migrated.await.map_err(|error| failed(&error))?.map_err(|error: String| failed(&error))
+        migrated.await.map_err(ended)?
     });
-    task.await.map_err(|error| failed(&error))?
+    task.await.map_err(ended)?
+}
+
+/// An error that nobody has to mend: the server went away, or somebody had a lock for longer than we wait. The driver keeps no codes, and
+/// messages are in the server's language; so what fails late is tried again, and is told as what it is if it fails at once then.
+fn why(error: String, answers: bool, took: Duration) -> OpenError {
+    if answers && took < LOCK_PATIENCE {
+        OpenError::Migrations(error)
+    } else {
+        OpenError::Unavailable(format!("migrations: {error}"))
+    }
 }
 
 /// The versions of all that this build knows, as the table of the applied has them.
@@ -75,4 +98,19 @@ fn lock_number(schema: &str) -> i64 {
     let mut number = [0; 8];
     number.copy_from_slice(&hash[..8]);
     i64::from_be_bytes(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_somebody_must_mend_ends_the_start() {
+        let second = Duration::from_secs(1);
+        let of = |answers, took| why("permission denied".into(), answers, took).is_transient();
+        assert!(!of(true, second), "it was told at once, by a server that lives");
+        assert!(of(false, second), "the server is away");
+        assert!(of(true, LOCK_PATIENCE), "a lock was not let go");
+        assert!(PATIENCE.contains(&format!("lock_timeout = '{}s'", LOCK_PATIENCE.as_secs())));
+    }
 }

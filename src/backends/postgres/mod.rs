@@ -4,6 +4,13 @@
 //! Everything stands in one schema of the database, `<prefix>dispatcher`. `database` runs all work; the other files implement
 //! one port each.
 
+/// Milliseconds since 1970 by the clock of the server, at this moment.
+macro_rules! store_now_ms {
+    () => {
+        "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+    };
+}
+
 mod attempts;
 mod audit;
 mod client_states;

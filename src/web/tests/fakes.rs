@@ -194,7 +194,7 @@ impl FakeStash {
 }
 
 impl Stash for FakeStash {
-    fn take_ownership(&self, _: u32, _: u32) -> BoxFuture<'_, StoreResult<Ownership>> {
+    fn take_ownership(&self, _: u32, _: u32, _: i64) -> BoxFuture<'_, StoreResult<Ownership>> {
         refuse()
     }
 
@@ -225,7 +225,6 @@ impl Stash for FakeStash {
         _: &'a ClientId,
         _: Ownership,
         _: Option<i64>,
-        _: i64,
         _: i64,
     ) -> BoxFuture<'a, StoreResult<DrainLease>> {
         refuse()

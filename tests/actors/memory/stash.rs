@@ -20,6 +20,9 @@ use super::log::INCARNATION;
 /// How many rows a page leaves out: few, so that the drain of every scenario meets pages that bring nothing.
 const LEFT_OUT: usize = 16;
 
+/// How many rows are buried at once: few, so that much may happen meanwhile.
+const BURIED_AT_ONCE: u64 = 3;
+
 /// The rules of the stash. A world without one of them shows what it is good for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rules {
@@ -61,8 +64,10 @@ pub(crate) struct StashData {
     pub(crate) partitions: HashMap<(u32, u32), (i64, i64)>,
     pub(crate) rows: BTreeMap<(ClientId, Sequence), Row>,
     places: HashMap<(ClientId, EventId), Sequence>,
-    /// Token, deadline, and the owner that took it.
-    pub(crate) leases: HashMap<ClientId, (i64, i64, Ownership)>,
+    /// The token of each.
+    pub(crate) leases: HashMap<ClientId, i64>,
+    /// Clients that nobody may drain.
+    pub(crate) held_back: HashSet<ClientId>,
     /// Every row that ever was.
     pub(crate) inserted: HashSet<EventId>,
     written: u64,
@@ -120,7 +125,7 @@ impl StashData {
     pub(crate) fn apply(&mut self, batch: &StashBatch) -> StoreResult<()> {
         self.owned(batch.ownership)?;
         if let Some(token) = batch.lease
-            && self.leases.get(&batch.client).is_none_or(|(held, _, _)| *held != token)
+            && self.leases.get(&batch.client).is_none_or(|held| *held != token)
         {
             return fenced("the drain is another's");
         }
@@ -332,36 +337,40 @@ impl StashData {
         backlog
     }
 
+    /// All owners are by one log: each takes over from those before it.
     pub(crate) fn lease(
         &mut self,
         client: &ClientId,
         ownership: Ownership,
         held: Option<i64>,
-        now_ms: i64,
-        ttl_ms: i64,
     ) -> StoreResult<DrainLease> {
         self.owned(ownership)?;
+        if self.held_back.contains(client) {
+            return fenced("nobody may drain it");
+        }
         let token = match (held, self.leases.get(client)) {
-            (Some(held), Some((token, _, _))) if held == *token => *token,
-            (None, Some((token, deadline_ms, owner))) if *deadline_ms <= now_ms || *owner == ownership => {
-                token + 1
-            }
-            (None, None) => 1,
+            (Some(held), Some(token)) if held == *token => held,
+            (None, found) => found.map_or(1, |token| token + 1),
             _ => return fenced("the drain is another's"),
         };
-        let deadline_ms = now_ms + ttl_ms;
-        self.leases.insert(client.clone(), (token, deadline_ms, ownership));
-        Ok(DrainLease { token, deadline_ms })
+        self.leases.insert(client.clone(), token);
+        Ok(DrainLease { token })
     }
 }
 
 pub(crate) struct MemoryStash(pub(crate) Arc<Medium<StashData>>);
 
 impl Stash for MemoryStash {
-    fn take_ownership(&self, incarnation: u32, partition: u32) -> BoxFuture<'_, StoreResult<Ownership>> {
+    fn take_ownership(
+        &self,
+        incarnation: u32,
+        partition: u32,
+        next_offset: i64,
+    ) -> BoxFuture<'_, StoreResult<Ownership>> {
         Box::pin(self.0.write(move |stash| {
-            let (epoch, _) = stash.partitions.entry((incarnation, partition)).or_default();
+            let (epoch, committed) = stash.partitions.entry((incarnation, partition)).or_default();
             *epoch += 1;
+            *committed = next_offset;
             Ownership { incarnation, partition, epoch: *epoch }
         }))
     }
@@ -398,21 +407,17 @@ impl Stash for MemoryStash {
         client: &'a ClientId,
         ownership: Ownership,
         held: Option<i64>,
-        now_ms: i64,
-        ttl_ms: i64,
+        _: i64,
     ) -> BoxFuture<'a, StoreResult<DrainLease>> {
         let client = client.clone();
-        Box::pin(async move {
-            self.0.write(move |stash| stash.lease(&client, ownership, held, now_ms, ttl_ms)).await?
-        })
+        Box::pin(async move { self.0.write(move |stash| stash.lease(&client, ownership, held)).await? })
     }
 
     fn release_drain<'a>(&'a self, client: &'a ClientId, token: i64) -> BoxFuture<'a, StoreResult<()>> {
         let client = client.clone();
         Box::pin(self.0.write(move |stash| {
-            if let Some(lease) = stash.leases.get_mut(&client).filter(|(held, _, _)| *held == token) {
-                lease.0 = token + 1;
-                lease.1 = 0;
+            if let Some(held) = stash.leases.get_mut(&client).filter(|held| **held == token) {
+                *held += 1;
             }
         }))
     }
@@ -453,7 +458,10 @@ impl Stash for MemoryStash {
                 stash.owned(ownership)?;
                 let mut count = 0;
                 for row in stash.rows.values_mut() {
-                    if row.transfer.client == client && row.state == RowState::Pending {
+                    if count < BURIED_AT_ONCE
+                        && row.transfer.client == client
+                        && row.state == RowState::Pending
+                    {
                         row.state = RowState::Dead;
                         stash.given_up.insert(row.transfer.event_id.clone());
                         row.claim = None;

@@ -57,7 +57,6 @@ pub(super) struct Row {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Lease {
     pub(super) holder: u8,
-    pub(super) epoch: u8,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -205,8 +204,7 @@ impl State {
         stash.apply(&batch).unwrap();
         stash.partitions.insert(here, (i64::from(self.epoch), i64::from(self.committed)));
         if let Some(lease) = self.lease {
-            let held = (token(lease.holder), i64::MAX, ownership(lease.epoch));
-            stash.leases.insert(CLIENT.clone(), held);
+            stash.leases.insert(CLIENT.clone(), token(lease.holder));
         }
         stash
     }
@@ -262,7 +260,7 @@ impl State {
     /// Whether a replica gets the drain lease.
     pub(super) fn gets_lease(&self, law: &Law, replica: usize) -> bool {
         let epoch = self.replicas[replica].epoch;
-        self.stash(law).lease(&CLIENT, ownership(epoch), None, 1, 1).is_ok()
+        self.stash(law).lease(&CLIENT, ownership(epoch), None).is_ok()
     }
 
     /// Up to where a replica would commit.

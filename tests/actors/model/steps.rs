@@ -210,7 +210,7 @@ impl Steps<'_> {
             let wants = mine.hold == Hold::Ours && mine.rows && self.state.has_rows();
             if wants && (!law.lease || self.state.gets_lease(&law, replica)) {
                 self.add(format!("{name} takes the drain lease"), |next| {
-                    next.lease = Some(Lease { holder: replica as u8, epoch: mine.epoch });
+                    next.lease = Some(Lease { holder: replica as u8 });
                     next.replicas[replica].drains = true;
                 });
             }

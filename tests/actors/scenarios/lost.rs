@@ -96,7 +96,7 @@ fn the_stash_refuses_what_comes_from_behind_a_fence() {
         life.rest().await;
         world.stash.set_latency(Duration::from_millis(100));
         let store = Arc::new(MemoryStash(world.stash.clone()));
-        let ownership = store.take_ownership(1, 0).await.unwrap();
+        let ownership = store.take_ownership(1, 0, 0).await.unwrap();
         let seat = Arbiters::current("test").pick(0);
         let stash = supervise(&life.kit, seat, "stash", "second", move |cell| {
             StashActor::new(cell, store, Metrics::new())

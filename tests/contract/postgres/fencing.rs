@@ -25,14 +25,14 @@ fn insert(owner: Ownership, offset: i64) -> Vec<StashBatch> {
 async fn the_next_owner_waits_for_a_write_that_began() {
     let backend = PostgresBackend::new();
     let (old, new) = (backend.postgres().await, backend.postgres().await);
-    let owner = old.stash().take_ownership(1, 3).await.unwrap();
+    let owner = old.stash().take_ownership(1, 3, 0).await.unwrap();
     let other = client(&backend.options).await;
     other.batch_execute("BEGIN; LOCK TABLE stash IN ACCESS EXCLUSIVE MODE").await.unwrap();
     let stash = old.stash();
     let writing = tokio::spawn(async move { stash.apply(insert(owner, 5)).await });
     until_one_waits(&backend, "INSERT INTO stash%").await;
     let stash = new.stash();
-    let mut taking = tokio::spawn(async move { stash.take_ownership(1, 3).await });
+    let mut taking = tokio::spawn(async move { stash.take_ownership(1, 3, 0).await });
     assert!(waits(&mut taking).await, "the epoch rises only when no write of the one before can land");
     other.batch_execute("COMMIT").await.unwrap();
     assert_eq!(soon(writing).await.unwrap().unwrap(), [Ok(())]);
@@ -48,7 +48,7 @@ async fn the_next_owner_waits_for_a_write_that_began() {
 async fn a_write_that_waits_behind_the_next_owner_is_refused() {
     let backend = PostgresBackend::new();
     let old = backend.postgres().await;
-    let owner = old.stash().take_ownership(1, 3).await.unwrap();
+    let owner = old.stash().take_ownership(1, 3, 0).await.unwrap();
     let next = client(&backend.options).await;
     next.batch_execute("BEGIN; UPDATE partitions SET epoch = epoch + 1").await.unwrap();
     let stash = old.stash();
@@ -73,7 +73,7 @@ async fn a_stopped_owner_is_thrown_out() {
     let new = backend.postgres().await;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let stopped = Postgres::open(backend.options.clone(), runtime.handle().clone()).await.unwrap();
-    let owner = stopped.stash().take_ownership(1, 3).await.unwrap();
+    let owner = stopped.stash().take_ownership(1, 3, 0).await.unwrap();
     let other = client(&backend.options).await;
     other.batch_execute("BEGIN; LOCK TABLE stash IN ACCESS EXCLUSIVE MODE").await.unwrap();
     let stash = stopped.stash();
@@ -89,7 +89,7 @@ async fn a_stopped_owner_is_thrown_out() {
     // The insert is done, and its process does not commit it.
     other.batch_execute("COMMIT").await.unwrap();
     let stash = new.stash();
-    let next = soon(stash.take_ownership(1, 3)).await.unwrap();
+    let next = soon(stash.take_ownership(1, 3, 0)).await.unwrap();
     assert!(next.epoch > owner.epoch);
     resume.send(()).unwrap();
     assert!(matches!(soon(writing).await.unwrap(), Err(StoreError::Unavailable(_))));

@@ -1,5 +1,6 @@
 //! PostgreSQL: its stores for the contracts, and what only it can do wrong.
 
+mod clocks;
 mod fencing;
 mod outages;
 mod plans;

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use dispatcher::backends::postgres::{OpenError, Postgres, PostgresOptions};
 use dispatcher::ports::StoreError;
+use sha2::{Digest as _, Sha256};
 use tokio::runtime::Handle;
 
 use super::{PostgresBackend, at, client, open, options};
@@ -17,19 +18,19 @@ async fn it_goes_on_after_postgres_was_killed() {
     let postgres = open(&options).await.unwrap();
     let (stash, locks) = (postgres.stash(), postgres.locks());
     // Several sessions, all of which die.
-    let owners = (0..4).map(|partition| stash.take_ownership(1, partition));
+    let owners = (0..4).map(|partition| stash.take_ownership(1, partition, 0));
     futures_util::future::try_join_all(owners).await.unwrap();
-    let lease = locks.acquire("k", 0, 1_000).await.unwrap().unwrap();
+    let lease = locks.acquire("k", 60_000).await.unwrap().unwrap();
     server.kill();
     let began = Instant::now();
-    assert!(matches!(stash.take_ownership(1, 3).await, Err(StoreError::Unavailable(_))));
+    assert!(matches!(stash.take_ownership(1, 3, 0).await, Err(StoreError::Unavailable(_))));
     assert!(matches!(postgres.health().await, Err(StoreError::Unavailable(_))));
     assert!(open(&options).await.err().unwrap().is_transient());
     assert!(began.elapsed() < Duration::from_secs(5), "who waits for an answer is told at once");
     server.start_again();
     let back = Instant::now();
-    assert_eq!(stash.take_ownership(1, 3).await.unwrap().epoch, 2);
-    assert!(locks.renew(&lease, 0, 1_000).await.unwrap().is_some());
+    assert_eq!(stash.take_ownership(1, 3, 0).await.unwrap().epoch, 2);
+    assert!(locks.renew(&lease, 60_000).await.unwrap());
     assert!(back.elapsed() < Duration::from_secs(2));
     let health = postgres.health().await.unwrap();
     assert!(
@@ -56,7 +57,7 @@ async fn a_caller_that_goes_away_takes_no_session_with_it() {
     let options = PostgresOptions { pool_size: 1, ..backend.options.clone() };
     let stash = open(&options).await.unwrap().stash();
     for _ in 0..5 {
-        let (mut call, mut once) = (stash.take_ownership(1, 3), false);
+        let (mut call, mut once) = (stash.take_ownership(1, 3, 0), false);
         // Begun, and dropped.
         std::future::poll_fn(|context| {
             let begun = std::mem::replace(&mut once, true) || call.as_mut().poll(context).is_ready();
@@ -64,7 +65,7 @@ async fn a_caller_that_goes_away_takes_no_session_with_it() {
         })
         .await;
     }
-    assert_eq!(soon(stash.take_ownership(1, 3)).await.unwrap().epoch, 6, "each was done");
+    assert_eq!(soon(stash.take_ownership(1, 3, 0)).await.unwrap().epoch, 6, "each was done");
 }
 
 #[tokio::test]
@@ -96,6 +97,41 @@ async fn replicas_that_start_at_once_migrate_once() {
     assert!(Postgres::migrate(&backend.options, &runtime).await.unwrap().is_empty());
 }
 
+/// What is lost on the way is waited for, as at the beginning.
+#[tokio::test]
+async fn a_server_that_dies_during_the_migrations_is_an_outage() {
+    for by_advice in [true, false] {
+        let server = services::own_postgres();
+        let options = options(&server);
+        open(&options).await.unwrap();
+        let holder = client(&options).await;
+        let hold = match by_advice {
+            true => {
+                format!("SELECT pg_advisory_lock({})", lock_number(&format!("{}dispatcher", options.prefix)))
+            }
+            false => "BEGIN; LOCK TABLE __diesel_schema_migrations".into(),
+        };
+        holder.batch_execute(&hold).await.unwrap();
+        let opening = tokio::spawn(async move { open(&options).await });
+        let waiting = "SELECT FROM pg_locks WHERE NOT granted";
+        soon(async {
+            while holder.query(waiting, &[]).await.unwrap().is_empty() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        })
+        .await;
+        server.kill();
+        let error = soon(opening).await.unwrap().err().unwrap();
+        assert!(error.is_transient(), "{error}");
+    }
+}
+
+/// As the service makes it.
+fn lock_number(schema: &str) -> i64 {
+    let hash = Sha256::digest(format!("dispatcher migrations {schema}"));
+    i64::from_be_bytes(hash[..8].try_into().unwrap())
+}
+
 /// A role that may not create a schema starts in one that was made for it.
 #[tokio::test]
 async fn a_schema_that_is_there_needs_no_right_to_create_one() {
@@ -107,7 +143,7 @@ async fn a_schema_that_is_there_needs_no_right_to_create_one() {
         .await
         .unwrap();
     let options = at(&backend.options, |url| url.set_username(&role).unwrap());
-    assert_eq!(open(&options).await.unwrap().stash().take_ownership(1, 3).await.unwrap().epoch, 1);
+    assert_eq!(open(&options).await.unwrap().stash().take_ownership(1, 3, 0).await.unwrap().epoch, 1);
     let elsewhere = PostgresOptions { prefix: services::unique("other_"), ..options };
     assert!(
         matches!(open(&elsewhere).await, Err(OpenError::Migrations(why)) if why.contains("permission denied"))
@@ -121,7 +157,7 @@ async fn a_lock_that_is_never_let_go_is_an_outage() {
     let stash = backend.postgres().await.stash();
     let holder = client(&backend.options).await;
     holder.batch_execute("BEGIN; LOCK TABLE partitions IN ACCESS EXCLUSIVE MODE").await.unwrap();
-    assert!(matches!(soon(stash.take_ownership(1, 3)).await, Err(StoreError::Unavailable(_))));
+    assert!(matches!(soon(stash.take_ownership(1, 3, 0)).await, Err(StoreError::Unavailable(_))));
     holder.batch_execute("COMMIT").await.unwrap();
-    assert_eq!(stash.take_ownership(1, 3).await.unwrap().epoch, 1);
+    assert_eq!(stash.take_ownership(1, 3, 0).await.unwrap().epoch, 1);
 }

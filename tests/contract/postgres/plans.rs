@@ -4,10 +4,11 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use dispatcher::backends::postgres::PostgresOptions;
+use dispatcher::backends::postgres::{Postgres, PostgresOptions};
 use dispatcher::domain::dead_row::{ByAge, DeadRowPlace, DeadRowQuery, GivenUp};
 use dispatcher::domain::delivery::FailureClass;
-use dispatcher::domain::stash::{Claim, NewRow, RowFailure, StashWrite};
+use dispatcher::domain::stash::{Claim, NewRow, RowFailure, RowState, StashWrite};
+use dispatcher::domain::stash_view::RowQuery;
 use dispatcher::domain::transfer::{DocumentHash, EventId, Sequence, Transfer, TransferKind};
 use dispatcher::ports::clock::{Clock as _, SystemClock};
 use dispatcher::ports::stash::{Ownership, Stash, StashBatch};
@@ -46,6 +47,23 @@ fn fill_held(rows: i64) -> String {
     )
 }
 
+/// Client `hot` with rows of one document alone: the first half is dead, the others wait.
+fn fill_hot(rows: i64) -> String {
+    format!(
+        "INSERT INTO stash (client, event_id, document_hash, document, incarnation, partition, \"offset\", kind,
+        source_topic, source_partition, source_offset, ts_ms, bytes, stashed_at_ms, state, attempts, payload_failures,
+        next_attempt_at_ms, first_failed_at_ms, last_failed_at_ms, body)
+    SELECT 'hot'::bytea, convert_to('hot-' || n, 'UTF8'), '\\x{}', 'd', 1, 3, n, 'live', 't', 0, n, n, 300, 0,
+        CASE WHEN n <= {rows} / 2 THEN 'dead' ELSE 'pending' END, 1, 0, 0, 1, 1, repeat('x', 50)::bytea
+    FROM generate_series(1, {rows}) AS n",
+        hex(&DocumentHash::of("identity", "users", "hot").0)
+    )
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// Rows of the table: 200,000, or what `DISPATCHER_TEST_ROWS` says.
 fn rows() -> i64 {
     std::env::var("DISPATCHER_TEST_ROWS")
@@ -82,7 +100,7 @@ impl Filled {
         client(&shared).await.batch_execute(&format!("CREATE DATABASE {database}")).await.unwrap();
         let options = at(&shared, |url| url.set_path(&database));
         let stash = open(&options).await.unwrap().stash();
-        let owner = stash.take_ownership(1, 3).await.unwrap();
+        let owner = stash.take_ownership(1, 3, 0).await.unwrap();
         stash.committed(owner, rows * 2).await.unwrap();
         let observer = client(&options).await;
         let began = Instant::now();
@@ -90,21 +108,26 @@ impl Filled {
             observer.batch_execute(&fill(first, rows.min(first + AT_ONCE - 1))).await.unwrap();
         }
         observer.batch_execute(&fill_held(rows / 2)).await.unwrap();
+        observer.batch_execute(&fill_hot(rows / 2)).await.unwrap();
         observer.batch_execute("VACUUM ANALYZE").await.unwrap();
         println!("{rows} rows made in {:?}", began.elapsed());
         Self { options, observer, owner, rows }
     }
 
-    /// Asks, and checks that at most `bound` entries of indexes were read for it, and no table whole.
+    /// Asks the stash, as below.
     async fn ask<T>(&self, what: &str, bound: i64, question: impl AsyncFnOnce(Arc<dyn Stash>) -> T) -> T {
+        self.ask_any(what, bound, async |postgres| question(postgres.stash()).await).await
+    }
+
+    /// Asks, and checks that at most `bound` entries of indexes were read for it, and no table whole.
+    async fn ask_any<T>(&self, what: &str, bound: i64, question: impl AsyncFnOnce(Arc<Postgres>) -> T) -> T {
         let before = read_so_far(&self.observer).await;
         let postgres = open(&self.options).await.unwrap();
         // Opens the session that the question uses.
         postgres.health().await.unwrap();
         let began = Instant::now();
-        let answer = question(postgres.stash()).await;
+        let answer = question(postgres).await;
         let took = began.elapsed();
-        drop(postgres);
         self.until_sessions_end().await;
         let after = read_so_far(&self.observer).await;
         println!("{what}: {took:?}, {} entries of indexes", after.1 - before.1);
@@ -116,6 +139,75 @@ impl Filled {
         );
         assert!(after.1 > before.1, "{what} was not counted");
         answer
+    }
+
+    /// A page, as an operator asks for it.
+    async fn look_at_a_hot_document(&self, state: RowState, after: i64) {
+        let query = RowQuery {
+            client: fixture::client("hot"),
+            state: Some(state),
+            document: Some(DocumentHash::of("identity", "users", "hot")),
+            after: Some(Sequence { incarnation: 1, partition: 3, offset: after }),
+            limit: 100,
+        };
+        let what = format!("rows of a hot document, {state:?} after {after}");
+        let view = async |postgres: Arc<Postgres>| postgres.stash_rows().rows(query).await;
+        assert_eq!(self.ask_any(&what, 250, view).await.unwrap().len(), 100, "{what}");
+    }
+
+    /// Of one document there are very many rows: no question reads all of them.
+    async fn ask_about_a_hot_document(&self) {
+        let (hot, hash) = (fixture::client("hot"), DocumentHash::of("identity", "users", "hot"));
+        let (rows, middle) = (self.rows / 2, self.rows / 4);
+        let [oldest, newest] = [middle + 1, rows].map(|n| EventId::from_stored(&format!("hot-{n}")));
+        let asked = vec![oldest.clone(), newest.clone()];
+        let known = self
+            .ask("a check of a hot document", 20, async |stash| stash.check(&hot, vec![hash], asked).await);
+        let known = known.await.unwrap();
+        assert!(known.waiting.contains(&hash) && known.dead.contains(&hash));
+        assert_eq!((known.stashed[&oldest].newer_waits, known.stashed[&newest].newer_waits), (true, false));
+
+        let held = (SystemClock.now_ms(), Claim(1));
+        let page = async |stash: Arc<dyn Stash>| stash.drainable(&hot, None, held, 100, usize::MAX).await;
+        assert_eq!(self.ask("a page of a hot document", 1_500, page).await.unwrap().rows.len(), 100);
+
+        for after in [0, middle / 2] {
+            self.look_at_a_hot_document(RowState::Dead, after).await;
+            self.look_at_a_hot_document(RowState::Pending, middle + after).await;
+        }
+
+        // With few rows before it, and very many behind.
+        let change = |offset: i64| {
+            let transfer = transfer(1, "hot", "hot", offset);
+            assert_eq!(transfer.document_hash, hash);
+            transfer
+        };
+        for (what, write) in [
+            ("a delivery among dead rows", StashWrite::Delivered { transfer: change(101) }),
+            ("a row in place of others", StashWrite::Coalesced { transfer: change(middle + 101) }),
+        ] {
+            let batch =
+                StashBatch { client: hot.clone(), ownership: self.owner, lease: None, writes: vec![write] };
+            let written = self.ask(what, 1_500, async |stash| stash.apply(vec![batch]).await).await;
+            assert_eq!(written, Ok(vec![Ok(())]));
+        }
+        // What was deleted before the first row that waits is passed over until it is vacuumed.
+        let backlog =
+            self.ask("a backlog of a hot document", 250, async |stash| stash.backlog(&hot).await).await;
+        let backlog = backlog.unwrap();
+        let left = u64::try_from(middle - 100).unwrap();
+        assert_eq!((backlog.pending, backlog.dead), (left, left));
+
+        self.look_at_a_hot_document(RowState::Superseded, 0).await;
+
+        let mut replay = Transfer::clone(&change(1));
+        replay.content.event_id = EventId::from_stored("hot-200");
+        replay.content.kind = TransferKind::Replay;
+        let writes = vec![StashWrite::Replay { transfer: Arc::new(replay) }];
+        let batch = StashBatch { client: hot, ownership: self.owner, lease: None, writes };
+        let replayed =
+            self.ask("a replay that is too late", 20, async |stash| stash.apply(vec![batch]).await);
+        assert_eq!(replayed.await, Ok(vec![Ok(())]));
     }
 
     async fn until_sessions_end(&self) {
@@ -181,7 +273,7 @@ async fn no_question_grows_with_the_table() {
     let tenth = u64::try_from(filled.rows / 10).unwrap();
     assert!(backlog.pending > 3 * tenth && backlog.dead > tenth);
     let all = filled.ask("all backlogs", 100, async |stash| stash.backlogs().await).await.unwrap();
-    assert_eq!(all.len(), 21);
+    assert_eq!(all.len(), 22);
 
     let failure = || RowFailure {
         class: FailureClass::Payload,
@@ -204,12 +296,12 @@ async fn no_question_grows_with_the_table() {
     let written = filled.ask("a batch", 3_000, async |stash| stash.apply(vec![batch]).await).await.unwrap();
     assert_eq!(written, [Ok(())]);
 
-    // It writes each of the client's rows: a fortieth of all.
+    // It writes a part of the client's rows, which are a fortieth of all.
     let buried = filled
         .ask("a burial", filled.rows / 10, async |stash| stash.bury(&c1, owner, "client_gone").await)
         .await
         .unwrap();
-    assert!(buried > tenth / 10, "{buried}");
+    assert!(buried > 0);
 
     let query = |client, kind, order, after| DeadRowQuery {
         client,
@@ -247,6 +339,8 @@ async fn no_question_grows_with_the_table() {
     let replayed = filled.ask("replays", 2_000, async |stash| stash.apply(vec![batch]).await).await.unwrap();
     assert_eq!(replayed, [Ok(())]);
 
+    filled.ask_about_a_hot_document().await;
+
     let hundred_days = std::time::Duration::from_secs(100 * 24 * 3600);
     let purged = filled.ask("a purge", 20_000, async |stash| stash.purge(hundred_days, 500).await).await;
     assert_eq!(purged, Ok(500));
@@ -257,5 +351,5 @@ async fn no_question_grows_with_the_table() {
             FROM stash GROUP BY client) AS counted
         JOIN stash_totals USING (client, pending, pending_bytes, dead, superseded)";
     let right: i64 = filled.observer.query_one(totals, &[]).await.unwrap().get(0);
-    assert_eq!(right, 21, "what is counted as rows come and go is what is there");
+    assert_eq!(right, 22, "what is counted as rows come and go is what is there");
 }

@@ -19,7 +19,7 @@ fn batch(owner: Ownership, content: NewTransfer) -> StashBatch {
 /// Applies these together with good ones before and after, which must be written. Returns what became of each.
 async fn between_good_ones(backend: &PostgresBackend, contents: Vec<NewTransfer>) -> Vec<StoreResult<()>> {
     let stash = backend.postgres().await.stash();
-    let owner = stash.take_ownership(1, 3).await.unwrap();
+    let owner = stash.take_ownership(1, 3, 0).await.unwrap();
     let (first, last) = (new_transfer("a", "first", 1), new_transfer("z", "last", 2));
     let contents = [vec![first], contents, vec![last]].concat();
     let batches = contents.into_iter().map(|content| batch(owner, content)).collect();
@@ -81,5 +81,29 @@ async fn what_postgres_refuses_keeps_nothing_else_back() {
     assert!(
         matches!(results[..], [Err(StoreError::Refused(_)), Ok(()), Err(StoreError::Unavailable(_))]),
         "{results:?}"
+    );
+}
+
+/// What takes longer than a statement may: each of the others has time of its own.
+#[tokio::test]
+async fn what_takes_too_long_keeps_nothing_else_back() {
+    let backend = PostgresBackend::new();
+    backend.postgres().await;
+    client(&backend.options)
+        .await
+        .batch_execute(
+            "CREATE FUNCTION linger() RETURNS trigger LANGUAGE plpgsql AS $$
+                BEGIN PERFORM pg_sleep(60); RETURN new; END $$;
+            CREATE TRIGGER linger BEFORE INSERT ON stash
+                FOR EACH ROW WHEN (new.ts_ms = 1) EXECUTE FUNCTION linger();",
+        )
+        .await
+        .unwrap();
+    let slow = |client: &str, offset| NewTransfer { ts_ms: 1, ..new_transfer(client, "d", offset) };
+    let contents = vec![slow("b", 3), new_transfer("c", "d", 4), new_transfer("b", "e", 5)];
+    let results = between_good_ones(&backend, contents).await;
+    assert!(
+        matches!(results[..], [Err(StoreError::Unavailable(_)), Ok(()), Err(StoreError::Unavailable(_))]),
+        "what a client asks for later waits, too: {results:?}"
     );
 }

@@ -99,7 +99,7 @@ async fn batches_do_what_their_writes_do_one_by_one() {
     let (postgres, embedded) = (postgres.postgres().await.stash(), embedded.open().await.stash);
     let mut owners = Vec::new();
     for stash in [&postgres, &embedded] {
-        let owner = stash.take_ownership(1, 3).await.unwrap();
+        let owner = stash.take_ownership(1, 3, 0).await.unwrap();
         stash.committed(owner, 1_000_000).await.unwrap();
         owners.push(owner);
     }

@@ -41,9 +41,9 @@ impl Run {
         let mut patience = Patience::new("partition ownership");
         let mut ownerships = Vec::new();
         for (partition, next) in committed {
-            let Some(ownership) = self.take(assignment, partition, &mut patience).await else { continue };
-            // The copy may have been missed when an earlier owner ended between the two.
-            self.copy_committed(&mut patience, ownership, next).await;
+            let Some(ownership) = self.take(assignment, partition, next, &mut patience).await else {
+                continue;
+            };
             ownerships.push(ownership);
         }
         let standings = loop {
@@ -71,10 +71,11 @@ impl Run {
         &self,
         assignment: Assignment,
         partition: u32,
+        next: i64,
         patience: &mut Patience,
     ) -> Option<Ownership> {
         while self.places.borrow().is_assigned(partition, assignment) {
-            match self.stage.stash.take_ownership(self.stage.log.incarnation(), partition).await {
+            match self.stage.stash.take_ownership(self.stage.log.incarnation(), partition, next).await {
                 Ok(ownership) if self.places.borrow().is_assigned(partition, assignment) => {
                     self.stage.windows.assign(ownership);
                     return Some(ownership);

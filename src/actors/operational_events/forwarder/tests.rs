@@ -72,9 +72,9 @@ impl OperationalEvents for Store {
 }
 
 impl Locks for Store {
-    fn acquire<'a>(&'a self, key: &'a str, _: i64, _: i64) -> BoxFuture<'a, StoreResult<Option<Lease>>> {
+    fn acquire<'a>(&'a self, key: &'a str, _: i64) -> BoxFuture<'a, StoreResult<Option<Lease>>> {
         let mut kept = lock(&self.0);
-        let lease = Lease { key: key.to_owned(), token: 1, deadline_ms: i64::MAX };
+        let lease = Lease { key: key.to_owned(), token: 1 };
         let is_free = !kept.leases.contains_key(key);
         if is_free {
             kept.leases.insert(key.to_owned(), lease.clone());
@@ -82,8 +82,8 @@ impl Locks for Store {
         ready(Ok(is_free.then_some(lease))).boxed()
     }
 
-    fn renew<'a>(&'a self, lease: &'a Lease, _: i64, _: i64) -> BoxFuture<'a, StoreResult<Option<Lease>>> {
-        ready(Ok(Some(lease.clone()))).boxed()
+    fn renew<'a>(&'a self, _: &'a Lease, _: i64) -> BoxFuture<'a, StoreResult<bool>> {
+        ready(Ok(true)).boxed()
     }
 
     fn release<'a>(&'a self, lease: &'a Lease) -> BoxFuture<'a, StoreResult<()>> {

@@ -160,10 +160,12 @@ pub(super) fn delete(
     Ok(deleted > 0)
 }
 
-/// A row of the same document as `stash`, which is newer and waits.
+/// A row of the same document as `stash`, which is newer and waits. Without the plus signs SQLite compares as for columns of any two types, and
+/// uses the index for the first of the three only.
 const NEWER_WAITS: &str = "EXISTS (SELECT 1 FROM stash AS newer
     WHERE newer.client = stash.client AND newer.document_hash = stash.document_hash AND newer.state = 'pending'
-    AND (newer.incarnation, newer.offset) > (stash.incarnation, stash.offset))";
+    AND (newer.incarnation, newer.partition, newer.offset)
+        > (+stash.incarnation, +stash.partition, +stash.offset))";
 
 #[derive(QueryableByName)]
 struct Own {
@@ -227,32 +229,13 @@ pub(super) fn replay(
 
 #[cfg(test)]
 mod tests {
-    use diesel::connection::SimpleConnection as _;
-
+    use super::super::tests::{migrated, plan};
     use super::*;
     use crate::domain::dead_row::GivenUp;
 
-    #[derive(QueryableByName)]
-    struct Plan {
-        #[diesel(sql_type = Text)]
-        detail: String,
-    }
-
-    fn plan(connection: &mut SqliteConnection, statement: &str) -> String {
-        // One column of the plan is enough, and what is not bound is NULL.
-        let rows: Vec<Plan> = sql_query(format!("EXPLAIN QUERY PLAN {statement}")).load(connection).unwrap();
-        rows.into_iter().map(|row| row.detail).collect::<Vec<_>>().join("\n")
-    }
-
     #[test]
     fn no_question_reads_more_than_its_answer() {
-        let mut connection = SqliteConnection::establish(":memory:").unwrap();
-        for migration in [
-            include_str!("../../../../migrations/sqlite/2026-01-01-000000_create/up.sql"),
-            include_str!("../../../../migrations/sqlite/2026-01-06-000000_dead_letters/up.sql"),
-        ] {
-            connection.batch_execute(migration).unwrap();
-        }
+        let mut connection = migrated();
         for client in [Some(ClientId::new("a")), None] {
             for order in [ByAge::OldestFirst, ByAge::NewestFirst] {
                 let index = if client.is_some() { "stash_given_up " } else { "stash_given_up_of_all " };
@@ -279,7 +262,10 @@ mod tests {
         let newer = format!("SELECT {NEWER_WAITS} FROM stash WHERE client = 'a' AND event_id = 'e'");
         let plan = plan(&mut connection, &newer);
         assert!(
-            plan.contains("newer USING COVERING INDEX stash_document (client=? AND document_hash=?"),
+            plan.contains(
+                "newer USING COVERING INDEX stash_document (client=? AND document_hash=? AND state=? AND \
+                (incarnation,partition,offset)>"
+            ),
             "{plan}"
         );
     }

@@ -1,9 +1,12 @@
 //! The stash. Rows, the committed offsets that allow to drain them, epochs and drain leases stand in one file with one
 //! writer: a check and the write that it allows are one transaction.
 
+mod apply;
 mod dead_rows;
+mod older;
 mod ownership;
 mod page;
+mod purge;
 mod reads;
 mod rows;
 mod view;
@@ -13,15 +16,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(super) use self::view::SqliteStashRows;
-use super::database::{Database, savepoint};
-use super::errors::JobError;
+use super::database::Database;
 use crate::domain::config::ClientId;
 use crate::domain::dead_row::{DeadRow, DeadRowQuery};
 use crate::domain::stash::{Backlog, Claim, StashCheck, StashPage};
 use crate::domain::transfer::{DocumentHash, EventId, NewTransfer, Sequence};
 use crate::ports::clock::Clock;
 use crate::ports::stash::{DrainLease, Ownership, Stash, StashBatch};
-use crate::ports::{BoxFuture, StoreError, StoreResult};
+use crate::ports::{BoxFuture, StoreResult};
 
 pub(super) struct SqliteStash {
     database: Arc<Database>,
@@ -37,8 +39,16 @@ impl SqliteStash {
 }
 
 impl Stash for SqliteStash {
-    fn take_ownership(&self, incarnation: u32, partition: u32) -> BoxFuture<'_, StoreResult<Ownership>> {
-        Box::pin(self.database.write(move |connection| ownership::take(connection, incarnation, partition)))
+    fn take_ownership(
+        &self,
+        incarnation: u32,
+        partition: u32,
+        next_offset: i64,
+    ) -> BoxFuture<'_, StoreResult<Ownership>> {
+        Box::pin(
+            self.database
+                .write(move |connection| ownership::take(connection, incarnation, partition, next_offset)),
+        )
     }
 
     fn committed(&self, ownership: Ownership, next_offset: i64) -> BoxFuture<'_, StoreResult<()>> {
@@ -46,23 +56,7 @@ impl Stash for SqliteStash {
     }
 
     fn apply(&self, batches: Vec<StashBatch>) -> BoxFuture<'_, StoreResult<Vec<StoreResult<()>>>> {
-        let clock = Arc::clone(&self.clock);
-        Box::pin(self.database.write_bulk(move |connection| {
-            let now_ms = clock.now_ms();
-            batches
-                .iter()
-                .map(|batch| {
-                    match savepoint(connection, |connection| writes::apply(connection, batch, now_ms))? {
-                        Ok(()) => Ok(Ok(())),
-                        // No space, or no file: the other batches would fare no better.
-                        Err(error) => match StoreError::from(error) {
-                            error if error.is_transient() => Err(JobError::Store(error)),
-                            error => Ok(Err(error)),
-                        },
-                    }
-                })
-                .collect()
-        }))
+        Box::pin(apply::apply(&self.database, &self.clock, batches))
     }
 
     fn check<'a>(
@@ -80,14 +74,11 @@ impl Stash for SqliteStash {
         client: &'a ClientId,
         ownership: Ownership,
         held: Option<i64>,
-        now_ms: i64,
-        ttl_ms: i64,
+        _: i64,
     ) -> BoxFuture<'a, StoreResult<DrainLease>> {
         let client = client.clone();
         Box::pin(
-            self.database.write(move |connection| {
-                ownership::lease(connection, &client, ownership, held, now_ms, ttl_ms)
-            }),
+            self.database.write(move |connection| ownership::lease(connection, &client, ownership, held)),
         )
     }
 
@@ -121,36 +112,23 @@ impl Stash for SqliteStash {
         Box::pin(self.database.read(reads::backlogs))
     }
 
-    /// A part at a time: a client may have millions, and others write between. When a part fails, those before it are dead, and the next
-    /// call goes on.
     fn bury<'a>(
         &'a self,
         client: &'a ClientId,
         ownership: Ownership,
         reason: &'a str,
     ) -> BoxFuture<'a, StoreResult<u64>> {
-        Box::pin(async move {
-            let mut buried = 0;
-            loop {
-                let (client, reason, now_ms) = (client.clone(), reason.to_owned(), self.clock.now_ms());
-                let part = self
-                    .database
-                    .write_bulk(move |connection| {
-                        writes::bury(connection, &client, ownership, &reason, now_ms)
-                    })
-                    .await?;
-                if part == 0 {
-                    return Ok(buried);
-                }
-                buried += part;
-            }
-        })
+        let (client, reason, now_ms) = (client.clone(), reason.to_owned(), self.clock.now_ms());
+        Box::pin(
+            self.database
+                .write_bulk(move |connection| writes::bury(connection, &client, ownership, &reason, now_ms)),
+        )
     }
 
     fn purge(&self, older_than: Duration, limit: usize) -> BoxFuture<'_, StoreResult<u64>> {
         let age_ms = i64::try_from(older_than.as_millis()).unwrap_or(i64::MAX);
         let before_ms = self.clock.now_ms().saturating_sub(age_ms);
-        Box::pin(self.database.write_bulk(move |connection| writes::purge(connection, before_ms, limit)))
+        Box::pin(self.database.write_bulk(move |connection| purge::purge(connection, before_ms, limit)))
     }
 
     fn dead_rows(&self, query: DeadRowQuery) -> BoxFuture<'_, StoreResult<Vec<DeadRow>>> {
@@ -182,5 +160,36 @@ impl Stash for SqliteStash {
     ) -> BoxFuture<'a, StoreResult<bool>> {
         let (client, event) = (client.clone(), event.clone());
         Box::pin(self.database.write(move |connection| dead_rows::delete(connection, &client, &event)))
+    }
+}
+
+/// What the tests of plans start from.
+#[cfg(test)]
+mod tests {
+    use diesel::prelude::*;
+    use diesel::sql_types::Text;
+    use diesel::sqlite::SqliteConnection;
+    use diesel_migrations::MigrationHarness as _;
+
+    use super::super::TABLES;
+
+    /// A file in memory, with all tables.
+    pub(super) fn migrated() -> SqliteConnection {
+        let mut connection = SqliteConnection::establish(":memory:").unwrap();
+        connection.run_pending_migrations(TABLES).unwrap();
+        connection
+    }
+
+    #[derive(QueryableByName)]
+    struct Plan {
+        #[diesel(sql_type = Text)]
+        detail: String,
+    }
+
+    /// What SQLite does for a statement. What is not bound is NULL.
+    pub(super) fn plan(connection: &mut SqliteConnection, statement: &str) -> String {
+        let steps: Vec<Plan> =
+            diesel::sql_query(format!("EXPLAIN QUERY PLAN {statement}")).load(connection).unwrap();
+        steps.into_iter().map(|step| step.detail).collect::<Vec<_>>().join("\n")
     }
 }

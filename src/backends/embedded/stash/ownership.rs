@@ -6,28 +6,29 @@ use diesel::sqlite::SqliteConnection;
 use super::super::errors::{JobError, JobResult};
 use super::super::schema::{drain_leases, partitions};
 use crate::domain::config::ClientId;
-use crate::ports::stash::{DrainLease, Ownership};
+use crate::ports::stash::{DrainLease, Ownership, StashBatch};
 
 fn key(ownership: Ownership) -> (i64, i64) {
     (ownership.incarnation.into(), ownership.partition.into())
 }
 
-/// Raises the epoch of a partition.
+/// Raises the epoch of a partition, which is read from this offset on.
 pub(super) fn take(
     connection: &mut SqliteConnection,
     incarnation: u32,
     partition: u32,
+    next_offset: i64,
 ) -> JobResult<Ownership> {
     let epoch = diesel::insert_into(partitions::table)
         .values((
             partitions::incarnation.eq(i64::from(incarnation)),
             partitions::partition.eq(i64::from(partition)),
             partitions::epoch.eq(1),
-            partitions::committed.eq(0),
+            partitions::committed.eq(next_offset),
         ))
         .on_conflict((partitions::incarnation, partitions::partition))
         .do_update()
-        .set(partitions::epoch.eq(partitions::epoch + 1))
+        .set((partitions::epoch.eq(partitions::epoch + 1), partitions::committed.eq(next_offset)))
         .returning(partitions::epoch)
         .get_result(connection)?;
     Ok(Ownership { incarnation, partition, epoch })
@@ -46,7 +47,7 @@ pub(super) fn check(connection: &mut SqliteConnection, ownership: Ownership) -> 
     )))
 }
 
-/// Rows below this offset may be drained. It never goes back.
+/// Rows below this offset may be drained. Under one ownership it never goes back.
 pub(super) fn commit(
     connection: &mut SqliteConnection,
     ownership: Ownership,
@@ -60,25 +61,8 @@ pub(super) fn commit(
     Ok(())
 }
 
-/// A lease as it stands in the store.
-#[derive(Queryable, Selectable)]
-#[diesel(table_name = drain_leases)]
-struct Lease {
-    token: i64,
-    deadline_ms: i64,
-    incarnation: i64,
-    epoch: i64,
-}
-
-impl Lease {
-    /// The same owner took it: its actor began anew, and the old one's requests have ended.
-    fn is_of(&self, ownership: Ownership) -> bool {
-        (self.incarnation, self.epoch) == (ownership.incarnation.into(), ownership.epoch)
-    }
-}
-
-fn lease_of(connection: &mut SqliteConnection, client: &ClientId) -> JobResult<Option<Lease>> {
-    Ok(drain_leases::table.find(client.as_str()).select(Lease::as_select()).first(connection).optional()?)
+fn token_of(connection: &mut SqliteConnection, client: &ClientId) -> JobResult<Option<i64>> {
+    Ok(drain_leases::table.find(client.as_str()).select(drain_leases::token).first(connection).optional()?)
 }
 
 fn lost(client: &ClientId) -> JobError {
@@ -86,55 +70,43 @@ fn lost(client: &ClientId) -> JobError {
 }
 
 /// Whether the lease is still held under this token; time plays no part: nobody else took it.
-pub(super) fn check_lease(connection: &mut SqliteConnection, client: &ClientId, token: i64) -> JobResult<()> {
-    match lease_of(connection, client)? {
-        Some(held) if held.token == token => Ok(()),
-        _ => Err(lost(client)),
-    }
+fn check_lease(connection: &mut SqliteConnection, client: &ClientId, token: i64) -> JobResult<()> {
+    if token_of(connection, client)? == Some(token) { Ok(()) } else { Err(lost(client)) }
 }
 
-/// Takes or renews the lease.
+/// Whether what a batch writes may be written, which stays so until the transaction ends.
+pub(super) fn check_batch(connection: &mut SqliteConnection, batch: &StashBatch) -> JobResult<()> {
+    check(connection, batch.ownership)?;
+    batch.lease.map_or(Ok(()), |token| check_lease(connection, &batch.client, token))
+}
+
+/// Takes or renews the lease. There is one log and one process: who has the partition has it from earlier owners, or earlier lives of its own.
 pub(super) fn lease(
     connection: &mut SqliteConnection,
     client: &ClientId,
     ownership: Ownership,
     held: Option<i64>,
-    now_ms: i64,
-    ttl_ms: i64,
 ) -> JobResult<DrainLease> {
     check(connection, ownership)?;
-    let token = match (held, lease_of(connection, client)?) {
-        (Some(held), Some(lease)) if held == lease.token => held,
-        (None, Some(lease)) if lease.deadline_ms <= now_ms || lease.is_of(ownership) => lease.token + 1,
-        (None, None) => 1,
+    let token = match (held, token_of(connection, client)?) {
+        (Some(held), Some(token)) if held == token => return Ok(DrainLease { token }),
+        (None, found) => found.map_or(1, |token| token + 1),
         _ => return Err(lost(client)),
     };
-    let deadline_ms = now_ms.saturating_add(ttl_ms);
     diesel::insert_into(drain_leases::table)
-        .values((
-            drain_leases::client.eq(client.as_str()),
-            drain_leases::token.eq(token),
-            drain_leases::deadline_ms.eq(deadline_ms),
-            drain_leases::incarnation.eq(i64::from(ownership.incarnation)),
-            drain_leases::epoch.eq(ownership.epoch),
-        ))
+        .values((drain_leases::client.eq(client.as_str()), drain_leases::token.eq(token)))
         .on_conflict(drain_leases::client)
         .do_update()
-        .set((
-            drain_leases::token.eq(token),
-            drain_leases::deadline_ms.eq(deadline_ms),
-            drain_leases::incarnation.eq(i64::from(ownership.incarnation)),
-            drain_leases::epoch.eq(ownership.epoch),
-        ))
+        .set(drain_leases::token.eq(token))
         .execute(connection)?;
-    Ok(DrainLease { token, deadline_ms })
+    Ok(DrainLease { token })
 }
 
 /// Gives the lease back. Its token counts for nothing from now on.
 pub(super) fn release(connection: &mut SqliteConnection, client: &ClientId, token: i64) -> JobResult<()> {
     diesel::update(drain_leases::table.find(client.as_str()))
         .filter(drain_leases::token.eq(token))
-        .set((drain_leases::token.eq(token + 1), drain_leases::deadline_ms.eq(0)))
+        .set(drain_leases::token.eq(token + 1))
         .execute(connection)?;
     Ok(())
 }

@@ -116,14 +116,10 @@ fn of_state(
 }
 
 fn page_of(query: &RowQuery) -> String {
-    // A document has few rows: the plus keeps SQLite from walking all of the client in order to find them.
-    let (document, first) = match query.document {
-        Some(_) => ("document_hash = ?", "+incarnation"),
-        None => ("? IS NULL", "incarnation"),
-    };
+    let document = if query.document.is_some() { "document_hash = ?" } else { "? IS NULL" };
     format!(
-        "{COLUMNS} WHERE client = ? AND state = ? AND ({first}, partition, offset) > (?, ?, ?) AND {document}
-        ORDER BY {first}, partition, offset LIMIT ?"
+        "{COLUMNS} WHERE client = ? AND state = ? AND (incarnation, partition, offset) > (?, ?, ?) AND {document}
+        ORDER BY incarnation, partition, offset LIMIT ?"
     )
 }
 
@@ -206,31 +202,21 @@ impl StashRows for SqliteStashRows {
 
 #[cfg(test)]
 mod tests {
-    use diesel::connection::SimpleConnection as _;
-
+    use super::super::tests::{migrated, plan};
     use super::*;
     use crate::domain::transfer::DocumentHash;
 
-    #[derive(QueryableByName)]
-    struct Plan {
-        #[diesel(sql_type = Text)]
-        detail: String,
-    }
-
     #[test]
     fn no_page_reads_more_than_its_answer() {
-        let mut connection = SqliteConnection::establish(":memory:").unwrap();
-        let tables = include_str!("../../../../migrations/sqlite/2026-01-01-000000_create/up.sql");
-        connection.batch_execute(tables).unwrap();
-        for (document, index, in_order) in
-            [(None, "stash_order", true), (Some(DocumentHash([1; 16])), "stash_document", false)]
-        {
+        let mut connection = migrated();
+        for (document, index) in [
+            (None, "stash_order (client=? AND state=? AND "),
+            (Some(DocumentHash([1; 16])), "stash_document (client=? AND document_hash=? AND state=? AND "),
+        ] {
             let query = RowQuery { client: ClientId::new("a"), state: None, document, after: None, limit: 1 };
-            let statement = format!("EXPLAIN QUERY PLAN {}", page_of(&query));
-            let rows: Vec<Plan> = sql_query(statement).load(&mut connection).unwrap();
-            let plan = rows.into_iter().map(|row| row.detail).collect::<Vec<_>>().join("\n");
-            assert!(plan.contains(&format!("SEARCH stash USING INDEX {index} ")), "{plan}");
-            assert_eq!(!plan.contains("TEMP B-TREE"), in_order, "{plan}");
+            let plan = plan(&mut connection, &page_of(&query));
+            let found = format!("SEARCH stash USING INDEX {index}(incarnation,partition,offset)>");
+            assert!(plan.contains(&found) && !plan.contains("TEMP B-TREE"), "{plan}");
         }
     }
 }

@@ -7,7 +7,7 @@ use diesel::sqlite::SqliteConnection;
 use super::super::errors::{JobError, JobResult};
 use super::super::schema::stash;
 use super::rows::NewStashRow;
-use super::{dead_rows, ownership};
+use super::{dead_rows, older, ownership};
 use crate::domain::config::ClientId;
 use crate::domain::stash::{NewRow, RowFailure, RowState, StashWrite};
 use crate::domain::transfer::{EventId, Transfer};
@@ -20,15 +20,12 @@ extern "SQL" {
 
 /// Applies a batch, if its right to write still holds.
 pub(super) fn apply(connection: &mut SqliteConnection, batch: &StashBatch, now_ms: i64) -> JobResult<()> {
-    ownership::check(connection, batch.ownership)?;
-    if let Some(token) = batch.lease {
-        ownership::check_lease(connection, &batch.client, token)?;
-    }
+    ownership::check_batch(connection, batch)?;
     for write in &batch.writes {
         match write {
             StashWrite::Insert(row) => insert(connection, batch, row, now_ms)?,
             StashWrite::Delivered { transfer } => delivered(connection, &batch.client, transfer)?,
-            StashWrite::Coalesced { transfer } => coalesced(connection, &batch.client, transfer)?,
+            StashWrite::Coalesced { transfer } => older::coalesce(connection, &batch.client, transfer)?,
             StashWrite::Failed { event_id, failure } => {
                 failed(connection, &batch.client, event_id, failure, RowState::Pending, now_ms)?;
             }
@@ -53,40 +50,12 @@ fn insert(connection: &mut SqliteConnection, batch: &StashBatch, row: &NewRow, n
     Ok(())
 }
 
-/// Older dead rows of the document are worth nothing to the receiver any more: it has a newer state.
 fn delivered(connection: &mut SqliteConnection, client: &ClientId, transfer: &Transfer) -> JobResult<()> {
     diesel::delete(stash::table)
         .filter(stash::client.eq(client.as_str()))
         .filter(stash::event_id.eq(transfer.event_id.as_str()))
         .execute(connection)?;
-    let (incarnation, offset) = (i64::from(transfer.sequence.incarnation), transfer.sequence.offset);
-    diesel::update(stash::table)
-        .filter(stash::client.eq(client.as_str()))
-        .filter(stash::document_hash.eq(&transfer.document_hash.0[..]))
-        .filter(stash::state.eq(RowState::Dead.as_str()))
-        .filter(
-            stash::incarnation
-                .lt(incarnation)
-                .or(stash::incarnation.eq(incarnation).and(stash::offset.lt(offset))),
-        )
-        .set(stash::state.eq(RowState::Superseded.as_str()))
-        .execute(connection)?;
-    Ok(())
-}
-
-fn coalesced(connection: &mut SqliteConnection, client: &ClientId, transfer: &Transfer) -> JobResult<()> {
-    let (incarnation, offset) = (i64::from(transfer.sequence.incarnation), transfer.sequence.offset);
-    diesel::delete(stash::table)
-        .filter(stash::client.eq(client.as_str()))
-        .filter(stash::document_hash.eq(&transfer.document_hash.0[..]))
-        .filter(stash::state.eq(RowState::Pending.as_str()))
-        .filter(
-            stash::incarnation
-                .lt(incarnation)
-                .or(stash::incarnation.eq(incarnation).and(stash::offset.lt(offset))),
-        )
-        .execute(connection)?;
-    Ok(())
+    older::supersede(connection, client, transfer)
 }
 
 fn failed(
@@ -147,18 +116,4 @@ pub(super) fn bury(
         ))
         .execute(connection)?;
     Ok(buried as u64)
-}
-
-/// Removes rows that are neither needed nor young. The condition on the state is that of their index.
-pub(super) fn purge(connection: &mut SqliteConnection, before_ms: i64, limit: usize) -> JobResult<u64> {
-    const PURGE: &str = "DELETE FROM stash WHERE id IN (
-        SELECT id FROM stash
-        WHERE state <> 'pending' AND stashed_at_ms <= ? AND coalesce(last_failed_at_ms, 0) <= ?
-        ORDER BY stashed_at_ms LIMIT ?)";
-    let purged = diesel::sql_query(PURGE)
-        .bind::<BigInt, _>(before_ms)
-        .bind::<BigInt, _>(before_ms)
-        .bind::<BigInt, _>(i64::try_from(limit).unwrap_or(i64::MAX))
-        .execute(connection)?;
-    Ok(purged as u64)
 }

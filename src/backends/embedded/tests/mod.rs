@@ -2,6 +2,7 @@
 
 mod database;
 mod log;
+mod purge;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -103,16 +104,28 @@ async fn what_is_no_database_is_not_opened() {
 async fn a_restart_frees_the_leases_of_the_life_before() {
     let folder = tempfile::tempdir().unwrap();
     let embedded = Embedded::open(options(folder.path())).await.unwrap();
-    let a = ClientId::new("a");
-    let owner = embedded.stash().take_ownership(1, 1).await.unwrap();
-    let drain = embedded.stash().lease_drain(&a, owner, None, 1_000, HOUR_MS).await.unwrap();
-    let lease = embedded.locks().acquire("k", 1_000, HOUR_MS).await.unwrap().unwrap();
+    let lease = embedded.locks().acquire("k", HOUR_MS).await.unwrap().unwrap();
     embedded.close().await;
     let embedded = Embedded::open(options(folder.path())).await.unwrap();
-    let again = embedded.stash().lease_drain(&a, owner, None, 1_001, HOUR_MS).await.unwrap();
-    assert!(again.token > drain.token);
-    assert_eq!(embedded.locks().renew(&lease, 1_001, HOUR_MS).await.unwrap(), None);
-    assert!(embedded.locks().acquire("k", 1_001, HOUR_MS).await.unwrap().unwrap().token > lease.token);
+    assert!(!embedded.locks().renew(&lease, HOUR_MS).await.unwrap());
+    assert!(embedded.locks().acquire("k", HOUR_MS).await.unwrap().unwrap().token > lease.token);
+    embedded.close().await;
+}
+
+#[tokio::test]
+async fn a_clock_that_is_set_back_keeps_no_lease_longer_than_one_lasts() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = Arc::new(HandClock(AtomicI64::new(1_764_435_600_000)));
+    let options = EmbeddedOptions { clock: clock.clone(), ..options(folder.path()) };
+    let embedded = Embedded::open(options).await.unwrap();
+    let locks = embedded.locks();
+    let lease = locks.acquire("k", 1_000).await.unwrap().unwrap();
+    clock.0.fetch_sub(HOUR_MS, Ordering::Relaxed);
+    assert_eq!(locks.acquire("k", 1_000).await.unwrap(), None, "its holder may live");
+    clock.0.fetch_add(999, Ordering::Relaxed);
+    assert_eq!(locks.acquire("k", 1_000).await.unwrap(), None);
+    clock.0.fetch_add(1, Ordering::Relaxed);
+    assert!(locks.acquire("k", 1_000).await.unwrap().unwrap().token > lease.token);
     embedded.close().await;
 }
 

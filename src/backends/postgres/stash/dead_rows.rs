@@ -172,7 +172,8 @@ pub(super) async fn replay(connection: &mut AsyncPgConnection, replays: &[&Trans
         WHERE stash.client = r.client AND stash.event_id = r.event_id AND stash.state <> 'pending'
         AND (r.forced OR stash.state = 'dead' AND NOT EXISTS (SELECT FROM stash AS newer
             WHERE newer.client = r.client AND newer.document_hash = stash.document_hash AND newer.state = 'pending'
-            AND (newer.incarnation, newer.\"offset\") > (stash.incarnation, stash.\"offset\")))";
+            AND (newer.incarnation, newer.partition, newer.\"offset\")
+                > (stash.incarnation, stash.partition, stash.\"offset\")))";
     fn column<'a, T>(replays: &[&'a Transfer], value: impl Fn(&'a Transfer) -> T) -> Vec<T> {
         replays.iter().map(|replay| value(replay)).collect()
     }

@@ -4,6 +4,7 @@
 
 mod apply;
 mod dead_rows;
+mod older;
 mod ownership;
 mod page;
 mod reads;
@@ -35,11 +36,15 @@ impl PgStash {
 }
 
 impl Stash for PgStash {
-    fn take_ownership(&self, incarnation: u32, partition: u32) -> BoxFuture<'_, StoreResult<Ownership>> {
-        Box::pin(
-            self.database
-                .run(move |connection| Box::pin(ownership::take(connection, incarnation, partition))),
-        )
+    fn take_ownership(
+        &self,
+        incarnation: u32,
+        partition: u32,
+        next_offset: i64,
+    ) -> BoxFuture<'_, StoreResult<Ownership>> {
+        Box::pin(self.database.run(move |connection| {
+            Box::pin(ownership::take(connection, incarnation, partition, next_offset))
+        }))
     }
 
     fn committed(&self, ownership: Ownership, next_offset: i64) -> BoxFuture<'_, StoreResult<()>> {
@@ -50,9 +55,7 @@ impl Stash for PgStash {
     }
 
     fn apply(&self, batches: Vec<StashBatch>) -> BoxFuture<'_, StoreResult<Vec<StoreResult<()>>>> {
-        Box::pin(
-            self.database.run(|connection| Box::pin(async move { apply::apply(connection, &batches).await })),
-        )
+        Box::pin(apply::apply(&self.database, batches))
     }
 
     fn check<'a>(
@@ -72,14 +75,11 @@ impl Stash for PgStash {
         client: &'a ClientId,
         ownership: Ownership,
         held: Option<i64>,
-        now_ms: i64,
         ttl_ms: i64,
     ) -> BoxFuture<'a, StoreResult<DrainLease>> {
         let client = client.clone();
         Box::pin(self.database.transaction(move |connection| {
-            Box::pin(
-                async move { ownership::lease(connection, &client, ownership, held, now_ms, ttl_ms).await },
-            )
+            Box::pin(async move { ownership::lease(connection, &client, ownership, held, ttl_ms).await })
         }))
     }
 
@@ -116,29 +116,16 @@ impl Stash for PgStash {
         Box::pin(self.database.run(|connection| Box::pin(reads::backlogs(connection))))
     }
 
-    /// A part at a time: a client may have millions. When a part fails, those before it are dead, and the next call goes on.
     fn bury<'a>(
         &'a self,
         client: &'a ClientId,
         ownership: Ownership,
         reason: &'a str,
     ) -> BoxFuture<'a, StoreResult<u64>> {
-        Box::pin(async move {
-            let mut buried = 0;
-            loop {
-                let (client, reason) = (client.clone(), reason.to_owned());
-                let part = self
-                    .database
-                    .transaction(move |connection| {
-                        Box::pin(async move { writes::bury(connection, &client, ownership, &reason).await })
-                    })
-                    .await?;
-                if part == 0 {
-                    return Ok(buried);
-                }
-                buried += part;
-            }
-        })
+        let (client, reason) = (client.clone(), reason.to_owned());
+        Box::pin(self.database.transaction(move |connection| {
+            Box::pin(async move { writes::bury(connection, &client, ownership, &reason).await })
+        }))
     }
 
     fn purge(&self, older_than: Duration, limit: usize) -> BoxFuture<'_, StoreResult<u64>> {

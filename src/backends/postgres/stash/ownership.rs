@@ -3,9 +3,8 @@
 use std::collections::HashMap;
 
 use diesel::prelude::*;
-use diesel::query_dsl::methods::FilterDsl;
-use diesel::sql_types::{Array, BigInt, Binary};
-use diesel::upsert::excluded;
+use diesel::sql_query;
+use diesel::sql_types::{Array, BigInt, Binary, Bool};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 
 use super::super::errors::{JobError, JobResult};
@@ -18,22 +17,23 @@ fn place(ownership: Ownership) -> (i64, i64) {
     (ownership.incarnation.into(), ownership.partition.into())
 }
 
-/// Raises the epoch of a partition. It waits for every write under the epoch before to end.
+/// Raises the epoch of a partition, which is read from this offset on. It waits for every write under the epoch before to end.
 pub(super) async fn take(
     connection: &mut AsyncPgConnection,
     incarnation: u32,
     partition: u32,
+    next_offset: i64,
 ) -> JobResult<Ownership> {
     let epoch = diesel::insert_into(partitions::table)
         .values((
             partitions::incarnation.eq(i64::from(incarnation)),
             partitions::partition.eq(i64::from(partition)),
             partitions::epoch.eq(1),
-            partitions::committed.eq(0),
+            partitions::committed.eq(next_offset),
         ))
         .on_conflict((partitions::incarnation, partitions::partition))
         .do_update()
-        .set(partitions::epoch.eq(partitions::epoch + 1))
+        .set((partitions::epoch.eq(partitions::epoch + 1), partitions::committed.eq(next_offset)))
         .returning(partitions::epoch)
         .get_result(connection)
         .await?;
@@ -62,7 +62,7 @@ impl Epochs {
             WHERE (incarnation, partition) IN (SELECT * FROM unnest($1, $2))
             ORDER BY incarnation, partition FOR SHARE";
         let (incarnations, numbers): (Vec<i64>, Vec<i64>) = of.map(place).unzip();
-        let rows: Vec<Epoch> = diesel::sql_query(HOLD)
+        let rows: Vec<Epoch> = sql_query(HOLD)
             .bind::<Array<BigInt>, _>(incarnations)
             .bind::<Array<BigInt>, _>(numbers)
             .load(connection)
@@ -86,7 +86,7 @@ pub(super) async fn check(connection: &mut AsyncPgConnection, ownership: Ownersh
     Epochs::hold(connection, std::iter::once(ownership)).await?.check(ownership)
 }
 
-/// Rows below this offset may be drained. It never goes back. One statement: it sees the row as it is when it has it.
+/// Rows below this offset may be drained. Under one ownership it never goes back. One statement: it sees the row as it is when it has it.
 pub(super) async fn commit(
     connection: &mut AsyncPgConnection,
     ownership: Ownership,
@@ -95,7 +95,7 @@ pub(super) async fn commit(
     const COMMIT: &str = "UPDATE partitions SET committed = greatest(committed, $4)
         WHERE incarnation = $1 AND partition = $2 AND epoch = $3";
     let (incarnation, partition) = place(ownership);
-    let owned = diesel::sql_query(COMMIT)
+    let owned = sql_query(COMMIT)
         .bind::<BigInt, _>(incarnation)
         .bind::<BigInt, _>(partition)
         .bind::<BigInt, _>(ownership.epoch)
@@ -132,8 +132,7 @@ impl Tokens {
         if clients.is_empty() {
             return Ok(Self(HashMap::new()));
         }
-        let rows: Vec<Token> =
-            diesel::sql_query(HOLD).bind::<Array<Binary>, _>(clients).load(connection).await?;
+        let rows: Vec<Token> = sql_query(HOLD).bind::<Array<Binary>, _>(clients).load(connection).await?;
         Ok(Self(rows.into_iter().map(|row| (row.client, row.token)).collect()))
     }
 
@@ -144,19 +143,24 @@ impl Tokens {
 }
 
 /// A lease as it stands in the store.
-#[derive(Queryable, Selectable)]
-#[diesel(table_name = drain_leases)]
+#[derive(QueryableByName)]
 struct Lease {
+    #[diesel(sql_type = BigInt)]
     token: i64,
-    deadline_ms: i64,
+    #[diesel(sql_type = BigInt)]
     incarnation: i64,
+    #[diesel(sql_type = BigInt)]
     epoch: i64,
+    #[diesel(sql_type = Bool)]
+    expired: bool,
 }
 
 impl Lease {
-    /// The same owner took it: its actor began anew, and the old one's requests have ended.
-    fn is_of(&self, ownership: Ownership) -> bool {
-        (self.incarnation, self.epoch) == (ownership.incarnation.into(), ownership.epoch)
+    /// An earlier life of the same owner took it, and its requests have ended; or an owner before it, whose permission to send has: a client has
+    /// one partition in a log. Of owners by another log nothing is known but the time.
+    fn is_free_for(&self, ownership: Ownership) -> bool {
+        let same_log = self.incarnation == i64::from(ownership.incarnation);
+        self.expired || same_log && self.epoch <= ownership.epoch
     }
 }
 
@@ -166,44 +170,43 @@ pub(super) async fn lease(
     client: &ClientId,
     ownership: Ownership,
     held: Option<i64>,
-    now_ms: i64,
     ttl_ms: i64,
 ) -> JobResult<DrainLease> {
+    const FIND: &str = concat!(
+        "SELECT token, incarnation, epoch, deadline_ms <= ",
+        store_now_ms!(),
+        " AS expired FROM drain_leases WHERE client = $1 FOR UPDATE"
+    );
+    // A row that came since it was not found is another's.
+    const TAKE: &str = concat!(
+        "INSERT INTO drain_leases AS found (client, token, deadline_ms, incarnation, epoch)
+        VALUES ($1, $2, ",
+        store_now_ms!(),
+        " + $3, $4, $5)
+        ON CONFLICT (client) DO UPDATE SET token = excluded.token, deadline_ms = excluded.deadline_ms,
+            incarnation = excluded.incarnation, epoch = excluded.epoch
+        WHERE found.token = $6"
+    );
     check(connection, ownership).await?;
-    let found: Option<Lease> = drain_leases::table
-        .find(key(client.as_str())?)
-        .select(Lease::as_select())
-        .for_update()
-        .first(connection)
-        .await
-        .optional()?;
+    let client_key = key(client.as_str())?;
+    let found: Option<Lease> =
+        sql_query(FIND).bind::<Binary, _>(client_key).get_result(connection).await.optional()?;
     let token = match (held, &found) {
         (Some(held), Some(lease)) if held == lease.token => held,
-        (None, Some(lease)) if lease.deadline_ms <= now_ms || lease.is_of(ownership) => lease.token + 1,
+        (None, Some(lease)) if lease.is_free_for(ownership) => lease.token + 1,
         (None, None) => 1,
         _ => return Err(lost(client)),
     };
-    let deadline_ms = now_ms.saturating_add(ttl_ms);
-    let take = diesel::insert_into(drain_leases::table)
-        .values((
-            drain_leases::client.eq(key(client.as_str())?),
-            drain_leases::token.eq(token),
-            drain_leases::deadline_ms.eq(deadline_ms),
-            drain_leases::incarnation.eq(i64::from(ownership.incarnation)),
-            drain_leases::epoch.eq(ownership.epoch),
-        ))
-        .on_conflict(drain_leases::client)
-        .do_update()
-        .set((
-            drain_leases::token.eq(excluded(drain_leases::token)),
-            drain_leases::deadline_ms.eq(excluded(drain_leases::deadline_ms)),
-            drain_leases::incarnation.eq(excluded(drain_leases::incarnation)),
-            drain_leases::epoch.eq(excluded(drain_leases::epoch)),
-        ));
-    // A row that came since it was not found is another's.
-    let before = found.map_or(0, |lease| lease.token);
-    let written = FilterDsl::filter(take, drain_leases::token.eq(before)).execute(connection).await?;
-    if written == 1 { Ok(DrainLease { token, deadline_ms }) } else { Err(lost(client)) }
+    let written = sql_query(TAKE)
+        .bind::<Binary, _>(client_key)
+        .bind::<BigInt, _>(token)
+        .bind::<BigInt, _>(ttl_ms)
+        .bind::<BigInt, _>(i64::from(ownership.incarnation))
+        .bind::<BigInt, _>(ownership.epoch)
+        .bind::<BigInt, _>(found.map_or(0, |lease| lease.token))
+        .execute(connection)
+        .await?;
+    if written == 1 { Ok(DrainLease { token }) } else { Err(lost(client)) }
 }
 
 /// Gives the lease back. Its token counts for nothing from now on.

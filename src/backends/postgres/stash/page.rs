@@ -13,7 +13,7 @@ use crate::domain::transfer::Sequence;
 use crate::ports::stash::LOOKED_AT;
 
 /// A clock that was set back behind the failure says nothing of the time of the next attempt, which may lie days ahead.
-/// A step of less than this only makes the wait so much longer.
+/// A step of less than this only makes the wait so much longer. All three times are by clocks of replicas: how the server's goes plays no part.
 const CLOCK_STEP_MS: i64 = 60_000;
 
 /// A document is held by a row that may not be tried yet, or that somebody has in hand; the condition begins with that of the index
@@ -23,7 +23,7 @@ macro_rules! held {
         "EXISTS (SELECT FROM stash AS held
             WHERE held.client = $1 AND held.document_hash = looked.document_hash
             AND held.state = 'pending' AND (held.next_attempt_at_ms > 0 OR held.claim IS NOT NULL)
-            AND (held.next_attempt_at_ms > $5 AND coalesce(held.last_failed_at_ms, 0) <= $6 OR held.claim = $7)
+            AND (held.next_attempt_at_ms > $5 AND coalesce(held.tried_at_ms, held.last_failed_at_ms, 0) <= $6 OR held.claim = $7)
             OFFSET 0)"
     };
 }

@@ -33,7 +33,8 @@ const CHECK: &str = "WITH client AS MATERIALIZED (SELECT FROM stash_totals WHERE
     UNION ALL
     SELECT 'dead', asked.key FROM unnest($2) AS asked (key)
     CROSS JOIN LATERAL (
-        SELECT FROM stash WHERE client = $1 AND document_hash = asked.key AND state = 'dead' LIMIT 1
+        SELECT FROM stash WHERE client = $1 AND document_hash = asked.key
+        AND state <> 'pending' AND state = 'dead' LIMIT 1
     ) AS found WHERE EXISTS (SELECT FROM client)
     UNION ALL
     SELECT 'row ' || found.state || CASE WHEN found.newer_waits THEN ' newer' ELSE '' END, asked.key
@@ -41,7 +42,8 @@ const CHECK: &str = "WITH client AS MATERIALIZED (SELECT FROM stash_totals WHERE
     CROSS JOIN LATERAL (
         SELECT state, EXISTS (SELECT FROM stash AS newer
             WHERE newer.client = $1 AND newer.document_hash = stash.document_hash AND newer.state = 'pending'
-            AND (newer.incarnation, newer.\"offset\") > (stash.incarnation, stash.\"offset\") LIMIT 1
+            AND (newer.incarnation, newer.partition, newer.\"offset\")
+                > (stash.incarnation, stash.partition, stash.\"offset\") LIMIT 1
         ) AS newer_waits FROM stash WHERE client = $1 AND event_id = asked.key LIMIT 1
     ) AS found WHERE EXISTS (SELECT FROM client)";
 

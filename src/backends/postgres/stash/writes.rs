@@ -9,10 +9,11 @@ use diesel_async::{AsyncPgConnection, RunQueryDsl as _};
 use super::super::errors::JobResult;
 use super::super::key;
 use super::steps::{Attempt, Step};
-use super::{dead_rows, ownership};
+use super::{dead_rows, older, ownership};
 use crate::domain::config::ClientId;
 use crate::domain::stash::{NewRow, RowFailure};
 use crate::domain::transfer::Transfer;
+use crate::ports::clock::{Clock as _, SystemClock};
 use crate::ports::stash::Ownership;
 
 /// Rows of one part of `bury`: well below the time that a statement may take.
@@ -41,7 +42,7 @@ pub(super) async fn run(connection: &mut AsyncPgConnection, step: &Step<'_>) -> 
             Ok(())
         }
         Step::Delivered(transfers) => delivered(connection, transfers).await,
-        Step::Coalesced(transfers) => coalesced(connection, transfers).await,
+        Step::Coalesced(transfers) => older::coalesce(connection, transfers).await,
         Step::Failed(attempts, _) => failed(connection, attempts).await,
         Step::Replay(replays, _) => dead_rows::replay(connection, replays).await,
     }
@@ -61,8 +62,8 @@ const INSERT: &str = concat!(
     "INSERT INTO stash (client, event_id, document_hash, document, incarnation, partition, \"offset\", kind,
         source_topic, source_partition, source_offset, traceparent, ts_ms, bytes, claim, attempts, payload_failures,
         next_attempt_at_ms, last_class, last_reason, last_status, body,
-        state, stashed_at_ms, first_failed_at_ms, last_failed_at_ms)
-    SELECT r.*, 'pending', ",
+        state, tried_at_ms, stashed_at_ms, first_failed_at_ms, last_failed_at_ms)
+    SELECT r.*, 'pending', CASE WHEN r.attempts > 0 THEN $23 END, ",
     now_ms!(),
     ", CASE WHEN r.attempts > 0 THEN ",
     now_ms!(),
@@ -114,54 +115,24 @@ async fn insert(connection: &mut AsyncPgConnection, rows: &[&NewRow]) -> JobResu
             row.failure.as_ref().and_then(|failure| failure.status).map(i32::from)
         }))
         .bind::<Array<Binary>, _>(column(rows, |row| &row.transfer.body[..]))
+        .bind::<BigInt, _>(SystemClock.now_ms())
         .execute(connection)
         .await?;
     Ok(())
 }
 
-/// Older dead rows of the document are worth nothing to the receiver any more: it has a newer state.
 async fn delivered(connection: &mut AsyncPgConnection, transfers: &[&Transfer]) -> JobResult<()> {
     const DELETE: &str = "DELETE FROM stash USING unnest($1, $2) AS sent (client, event_id)
         WHERE stash.client = sent.client AND stash.event_id = sent.event_id";
-    const SUPERSEDE: &str = "UPDATE stash SET state = 'superseded'
-        FROM unnest($1, $2, $3, $4) AS sent (client, document_hash, incarnation, \"offset\")
-        WHERE stash.client = sent.client AND stash.document_hash = sent.document_hash AND stash.state = 'dead'
-        AND (stash.incarnation, stash.\"offset\") < (sent.incarnation, sent.\"offset\")";
-    let clients = column(transfers, |transfer| transfer.client.as_str().as_bytes());
+    fn column<'a, T>(transfers: &[&'a Transfer], value: impl Fn(&'a Transfer) -> T) -> Vec<T> {
+        transfers.iter().map(|transfer| value(transfer)).collect()
+    }
     sql_query(DELETE)
-        .bind::<Array<Binary>, _>(&clients)
+        .bind::<Array<Binary>, _>(column(transfers, |transfer| transfer.client.as_str().as_bytes()))
         .bind::<Array<Binary>, _>(column(transfers, |transfer| transfer.event_id.as_str().as_bytes()))
         .execute(connection)
         .await?;
-    with_older_rows(connection, SUPERSEDE, transfers).await
-}
-
-/// Older rows of the document that wait: a newer change went in their place.
-async fn coalesced(connection: &mut AsyncPgConnection, transfers: &[&Transfer]) -> JobResult<()> {
-    const DELETE: &str = "DELETE FROM stash
-        USING unnest($1, $2, $3, $4) AS sent (client, document_hash, incarnation, \"offset\")
-        WHERE stash.client = sent.client AND stash.document_hash = sent.document_hash AND stash.state = 'pending'
-        AND (stash.incarnation, stash.\"offset\") < (sent.incarnation, sent.\"offset\")";
-    with_older_rows(connection, DELETE, transfers).await
-}
-
-async fn with_older_rows(
-    connection: &mut AsyncPgConnection,
-    statement: &str,
-    transfers: &[&Transfer],
-) -> JobResult<()> {
-    sql_query(statement)
-        .bind::<Array<Binary>, _>(column(transfers, |transfer| transfer.client.as_str().as_bytes()))
-        .bind::<Array<Binary>, _>(column(transfers, |transfer| &transfer.document_hash.0[..]))
-        .bind::<Array<BigInt>, _>(column(transfers, |transfer| i64::from(transfer.sequence.incarnation)))
-        .bind::<Array<BigInt>, _>(column(transfers, |transfer| transfer.sequence.offset))
-        .execute(connection)
-        .await?;
-    Ok(())
-}
-
-fn column<'a, T>(transfers: &[&'a Transfer], value: impl Fn(&'a Transfer) -> T) -> Vec<T> {
-    transfers.iter().map(|transfer| value(transfer)).collect()
+    older::supersede(connection, transfers).await
 }
 
 async fn failed(connection: &mut AsyncPgConnection, attempts: &[Attempt<'_>]) -> JobResult<()> {
@@ -172,7 +143,7 @@ async fn failed(connection: &mut AsyncPgConnection, attempts: &[Attempt<'_>]) ->
         now_ms!(),
         "), last_failed_at_ms = ",
         now_ms!(),
-        ", last_class = f.class, last_reason = f.reason, last_status = f.status
+        ", tried_at_ms = $9, last_class = f.class, last_reason = f.reason, last_status = f.status
         FROM unnest($1, $2, $3, $4, $5, $6, $7, $8)
             AS f (client, event_id, state, payload_failures, next_attempt_at_ms, class, reason, status)
         WHERE stash.client = f.client AND stash.event_id = f.event_id AND stash.state = 'pending'"
@@ -191,6 +162,7 @@ async fn failed(connection: &mut AsyncPgConnection, attempts: &[Attempt<'_>]) ->
         .bind::<Array<Nullable<Integer>>, _>(column(attempts, |attempt| {
             attempt.failure.status.map(i32::from)
         }))
+        .bind::<BigInt, _>(SystemClock.now_ms())
         .execute(connection)
         .await?;
     Ok(())

@@ -1,0 +1,1 @@
+ALTER TABLE stash DROP COLUMN tried_at_ms;
