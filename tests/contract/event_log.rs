@@ -454,7 +454,9 @@ pub(crate) async fn lag_counts_what_is_not_committed(backend: &impl LogBackend) 
     let lag = soon(async {
         loop {
             match log.lag().await.unwrap() {
-                Lag { records: 2, oldest_ms: Some(oldest) } => break Lag { records: 2, oldest_ms: Some(oldest) },
+                Lag { records: 2, oldest_ms: Some(oldest) } => {
+                    break Lag { records: 2, oldest_ms: Some(oldest) };
+                }
                 more => assert!(more.records >= 2, "{more:?}"),
             }
         }

@@ -187,7 +187,11 @@ mod cluster {
             ("queues", "dispatcher-schedule", "ok"),
             ("replicas", "roles", "warning"),
         ] {
-            assert_eq!(outcome(&findings, dependency, check), expected, "{dependency} {check}: {findings:#?}");
+            assert_eq!(
+                outcome(&findings, dependency, check),
+                expected,
+                "{dependency} {check}: {findings:#?}"
+            );
         }
     }
 

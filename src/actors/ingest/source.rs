@@ -235,7 +235,12 @@ impl SourceStage {
         work.commit.offsets.insert((position.topic.clone(), position.partition), position.offset + 1);
         work.records += 1;
         if let Some(why) = refusal {
-            return self.add_invalid(record, &subject_of(event), format!("it cannot be written: {why}"), work);
+            return self.add_invalid(
+                record,
+                &subject_of(event),
+                format!("it cannot be written: {why}"),
+                work,
+            );
         }
         match event {
             SourceEvent::Change(event) => {

@@ -109,9 +109,9 @@ fn is_demoted(err: &RedisError) -> bool {
     let is_code = |code: &str| CODES.contains(&code);
     // A script of an older server tells it within its own error.
     err.code().is_some_and(is_code)
-        || err.detail().is_some_and(|detail| {
-            detail.split(|letter: char| !letter.is_ascii_uppercase()).any(is_code)
-        })
+        || err
+            .detail()
+            .is_some_and(|detail| detail.split(|letter: char| !letter.is_ascii_uppercase()).any(is_code))
 }
 
 /// Errors of the store are waited for; those that the scripts answer are about the data.
@@ -138,7 +138,7 @@ mod tests {
         let error = |text: &str| {
             let mut parser = redis::Parser::new();
             let value = parser.parse_value(std::io::Cursor::new(format!("-{text}\r\n"))).unwrap();
-            RedisError::from(value.extract_error().unwrap_err())
+            value.extract_error().unwrap_err()
         };
         for text in [
             "READONLY You can't write against a read only replica.",

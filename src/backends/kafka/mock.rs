@@ -57,10 +57,8 @@ impl Mock {
 
     /// The next answer to a fetch says of every partition that it cannot be read where it is asked for.
     pub(super) fn give_up_once(&self) {
-        self.cluster.request_errors(
-            RDKafkaApiKey::Fetch,
-            &[RDKafkaRespErr::RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE],
-        );
+        self.cluster
+            .request_errors(RDKafkaApiKey::Fetch, &[RDKafkaRespErr::RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE]);
     }
 
     pub(super) fn produce(&self, records: &[Outgoing]) {

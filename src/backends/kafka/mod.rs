@@ -42,8 +42,8 @@ use tokio::sync::watch::{Receiver, Sender};
 use tokio_util::sync::CancellationToken;
 
 use self::append::Appender;
-pub use self::errors::OpenError;
 use self::ends::Ends;
+pub use self::errors::OpenError;
 use self::gaps::Gaps;
 pub use self::gaps::TellOperator;
 use self::ingest::Destinations;
@@ -250,9 +250,9 @@ impl EventLog for KafkaEventLog {
         transfers: Vec<NewTransfer>,
         held: StillHeld,
     ) -> BoxFuture<'_, StoreResult<()>> {
-        Box::pin(async move {
-            self.appender.write_while(self.destinations.transfers(&transfers)?, held).await
-        })
+        Box::pin(
+            async move { self.appender.write_while(self.destinations.transfers(&transfers)?, held).await },
+        )
     }
 
     fn keep_dead(&self, letters: Vec<DeadLetter>) -> BoxFuture<'_, StoreResult<()>> {

@@ -148,7 +148,8 @@ const ALONE: Duration = Duration::from_millis(500);
 
 /// How many offsets lie between where reading has come to and the ends.
 pub(super) fn unread(positions: &BTreeMap<Partition, i64>, ends: &BTreeMap<Partition, i64>) -> u64 {
-    let unread = positions.iter().filter_map(|(partition, next)| u64::try_from(ends.get(partition)? - next).ok());
+    let unread =
+        positions.iter().filter_map(|(partition, next)| u64::try_from(ends.get(partition)? - next).ok());
     unread.sum()
 }
 

@@ -83,7 +83,10 @@ impl Transactions {
     pub(super) fn begin(&mut self) -> Result<(), OpenError> {
         self.producer = Some(self.connect(self.pace.base()).map_err(|err| {
             let advice = refused_transactions(&err);
-            advice.map_or_else(|| open_error(err.clone()), |advice| OpenError::Refused(format!("{err}: {advice}")))
+            advice.map_or_else(
+                || open_error(err.clone()),
+                |advice| OpenError::Refused(format!("{err}: {advice}")),
+            )
         })?);
         Ok(())
     }

@@ -103,8 +103,7 @@ async fn begin_group(
     if taken_over == 1 {
         return Ok(GroupBegin::Ours);
     }
-    let begun: bool =
-        source_groups::table.find(group).select(source_groups::begun).first(connection).await?;
+    let begun: bool = source_groups::table.find(group).select(source_groups::begun).first(connection).await?;
     Ok(if begun { GroupBegin::Known } else { GroupBegin::Others })
 }
 

@@ -7,8 +7,7 @@ use crate::settings::{Role, Roles};
 pub(super) fn judge(ours: &Roles, held: Option<&[&'static str]>, findings: &mut Findings) {
     let Some(held) = held else { return };
     let is_had = |role: &Role| ours.has(*role) || held.contains(&role.as_str());
-    let nobody: Vec<&str> =
-        Role::ALL.into_iter().filter(|role| !is_had(role)).map(Role::as_str).collect();
+    let nobody: Vec<&str> = Role::ALL.into_iter().filter(|role| !is_had(role)).map(Role::as_str).collect();
     if nobody.is_empty() {
         findings.ok("roles", "each has a process, with this one");
     } else {

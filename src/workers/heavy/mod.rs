@@ -107,11 +107,10 @@ impl HeavyWorker {
             return Ok(Handled::Done(json!(row.state.as_str())));
         }
         let key = JobId::of_client(LEASES, &row.client);
-        let run = self
-            .exclusive
-            .run_as(LEASES, key.as_str(), LEASE, async |fence, held| {
-                self.go_on(work, HeavyRun::new(row, fence, held, self.rows.clone(), self.clock.clone()), context).await
-            });
+        let run = self.exclusive.run_as(LEASES, key.as_str(), LEASE, async |fence, held| {
+            self.go_on(work, HeavyRun::new(row, fence, held, self.rows.clone(), self.clock.clone()), context)
+                .await
+        });
         match run.await? {
             Run::Ran(ended) => ended,
             Run::Skipped => Ok(Handled::Later(BEHIND)),
@@ -132,12 +131,7 @@ impl HeavyWorker {
         Ok(if reopened { HeavyJob { state: HeavyState::Open, ..row } } else { row })
     }
 
-    async fn go_on(
-        &self,
-        work: &HeavyWork,
-        mut run: HeavyRun,
-        context: &JobContext,
-    ) -> StoreResult<Handled> {
+    async fn go_on(&self, work: &HeavyWork, mut run: HeavyRun, context: &JobContext) -> StoreResult<Handled> {
         let until = Instant::now() + TURN;
         loop {
             let turn = match work {

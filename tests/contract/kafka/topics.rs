@@ -9,10 +9,10 @@ use dispatcher::domain::transfer::{NewTransfer, partition_of};
 use dispatcher::ports::StoreError;
 use dispatcher::ports::event_log::{BatchLimits, EventLog, IngestWork, NewRecord};
 use dispatcher::ports::log_registry::LogRegistry;
-use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::{ClientConfig, TopicPartitionList};
 use rdkafka::admin::{AdminOptions, ResourceSpecifier};
+use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::topic_partition_list::Offset;
+use rdkafka::{ClientConfig, TopicPartitionList};
 
 use super::records::noise;
 use super::{KafkaBackend, LIMITS, append, quiet, read, record, transfers, until, values, work};
@@ -54,7 +54,10 @@ async fn a_group_whose_first_replica_died_at_once_begins_where_it_should() {
     append(&log, &backend.topic("old"), &["passed over"]).await;
     backend.registry.left(&group, Duration::from_secs(1));
     let waits = log.source(&group, LIMITS).await.err();
-    assert!(matches!(waits, Some(StoreError::Unavailable(_))), "somebody may be about to commit it: {waits:?}");
+    assert!(
+        matches!(waits, Some(StoreError::Unavailable(_))),
+        "somebody may be about to commit it: {waits:?}"
+    );
     backend.registry.left(&group, Duration::from_secs(31));
     let source = log.source(&group, LIMITS).await.unwrap();
     assert!(backend.registry.has_begun(&group));
@@ -151,10 +154,7 @@ async fn transactions_that_the_brokers_do_not_allow_are_refused_at_once() {
     let mut backend = KafkaBackend::new();
     backend.options.options.insert("transaction.timeout.ms".into(), Secret::new("3600000"));
     let err = refused(&backend).await;
-    assert!(
-        matches!(&err, OpenError::Refused(why) if why.contains("transaction.max.timeout.ms")),
-        "{err}"
-    );
+    assert!(matches!(&err, OpenError::Refused(why) if why.contains("transaction.max.timeout.ms")), "{err}");
 }
 
 #[tokio::test]

@@ -73,9 +73,8 @@ impl Written {
     }
 
     fn passes(&self, position: &SourcePosition) -> bool {
-        let same = |next: &&SourcePosition| {
-            next.topic == position.topic && next.partition == position.partition
-        };
+        let same =
+            |next: &&SourcePosition| next.topic == position.topic && next.partition == position.partition;
         self.next.iter().find(same).is_some_and(|next| position.offset < next.offset)
     }
 }
@@ -117,7 +116,10 @@ mod tests {
         portion.failed(&work("b", 3, 1), &refused);
         assert_eq!(portion.refusal(&position("a", 7)), Some("no"));
         portion.written(&work("b", 3, 1));
-        assert_eq!((portion.refusal(&position("b", 2)), portion.refusal(&position("a", 7))), (None, Some("no")));
+        assert_eq!(
+            (portion.refusal(&position("b", 2)), portion.refusal(&position("a", 7))),
+            (None, Some("no"))
+        );
         portion.written(&work("a", 7, 1));
         assert_eq!(portion.refusal(&position("a", 7)), Some("no"), "it stands before it");
         portion.written(&work("a", 8, 1));

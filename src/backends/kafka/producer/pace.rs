@@ -93,9 +93,14 @@ mod tests {
     #[test]
     fn more_bytes_have_more_time_within_bounds() {
         let pace = Pace::new(secs(10));
-        for (bytes, time) in
-            [(0, 10), (16 * MIB - 1, 10), (16 * MIB, 20), (40 * MIB, 40), (200 * MIB, 160), (9_000 * MIB, 240)]
-        {
+        for (bytes, time) in [
+            (0, 10),
+            (16 * MIB - 1, 10),
+            (16 * MIB, 20),
+            (40 * MIB, 40),
+            (200 * MIB, 160),
+            (9_000 * MIB, 240),
+        ] {
             assert_eq!(pace.time_for(bytes), secs(time), "{bytes}");
         }
         assert_eq!(pace.time_for(usize::MAX), secs(240));

@@ -126,9 +126,7 @@ impl KafkaSourceConsumer {
             read_to.clone().ok_or_else(busy)?
         };
         let partitions = positions.keys().cloned().collect();
-        let count = move |ends| {
-            Ok(Lag { records: pending.records + unread(&positions, &ends), ..pending })
-        };
+        let count = move |ends| Ok(Lag { records: pending.records + unread(&positions, &ends), ..pending });
         self.ends.find(partitions, count).await
     }
 

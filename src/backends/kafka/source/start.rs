@@ -42,9 +42,9 @@ pub(in super::super) fn begin_group(
         }
         // Another replica was quicker, and the next look finds the group begun; or somebody who does not ask our registry reads with its name,
         // and must stop first: where he did not commit anything we would begin at the oldest record.
-        Err(KafkaError::ConsumerCommit(Code::UnknownMemberId | Code::IllegalGeneration)) => Err(
-            StoreError::Unavailable("the source group has members: its start is not set yet".to_owned()),
-        ),
+        Err(KafkaError::ConsumerCommit(Code::UnknownMemberId | Code::IllegalGeneration)) => {
+            Err(StoreError::Unavailable("the source group has members: its start is not set yet".to_owned()))
+        }
         Err(err) => Err(store_error(err)),
     }
 }

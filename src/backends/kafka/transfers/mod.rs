@@ -112,7 +112,8 @@ impl KafkaTransferConsumer {
             (Arc::clone(&self.shared), Weak::clone(&self.consumer), Arc::clone(&self.topic));
         let places = move |shared: &Shared| -> BTreeMap<Partition, i64> {
             let all = shared.lock().places.all().into_iter();
-            let place = |(number, committed)| Some(((Arc::clone(&topic), i32::try_from(number).ok()?), committed));
+            let place =
+                |(number, committed)| Some(((Arc::clone(&topic), i32::try_from(number).ok()?), committed));
             all.filter_map(place).collect()
         };
         let partitions = places(&shared).into_keys().collect();

@@ -42,3 +42,16 @@ fn what_cannot_be_read_again_now_is_not_taken_for_read_again() {
     assert!(matches!(running.read_again(&begins), Err(StoreError::Unavailable(_))));
     assert_eq!(running.read_again(&[].into()), Ok(()));
 }
+
+/// The transfers would be written, and their records read again for ever.
+#[test]
+fn a_transaction_whose_offsets_have_no_membership_is_not_written() {
+    let mock = Mock::new(1, 1);
+    let mut reader = mock.source();
+    reader.config = mock.options.reader();
+    let consumer: BaseConsumer<Member> = reader.config.create_with_context(reader.member.clone()).unwrap();
+    let running = reader.running(consumer, mpsc::channel().1, Arc::default());
+    let work = IngestWork { offsets: [((TOPIC.into(), 0), 1)].into(), ..IngestWork::default() };
+    assert!(matches!(running.offsets(&work), Err(StoreError::Fenced(_))));
+    assert!(running.offsets(&IngestWork::default()).unwrap().is_none());
+}
