@@ -107,7 +107,7 @@ impl DeliveryFleetActor {
         self.arbiters.pick(u64::from(inbox.ownership().partition))
     }
 
-    /// Ends the actor of a client that has nothing in its inbox; what is known of the client stays.
+    /// Ends the actor of a client that has nothing in its inbox; what is known of the client stays, and why its actor broke.
     fn retire(&mut self, client: &ClientId) {
         let Some(idle) = self.clients.remove(client) else { return };
         idle.child.cell.stop();
@@ -115,7 +115,7 @@ impl DeliveryFleetActor {
         if standing != Standing::default() {
             self.absent.insert(client.clone(), standing);
         }
-        self.kit.registry().forget(DELIVERY_KIND, client.as_str());
+        self.kit.registry().retire(DELIVERY_KIND, client.as_str());
         self.publish();
     }
 

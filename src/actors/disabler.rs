@@ -10,8 +10,8 @@ use serde_json::json;
 use super::config_cache::{ConfigCacheActor, ConfigTable, Refresh};
 use super::operational_events::EventRecorder;
 use super::owners::Owners;
-use super::retry::changed;
-use crate::domain::client_state::{ClientState, Phase};
+use super::retry::{await_state, is_stopped};
+use crate::domain::client_state::{ClientState, Phase, Tried};
 use crate::domain::config::{ClientConfig, ClientId};
 use crate::domain::operational_event::{Happening, OperationalEvent};
 use crate::domain::retry::Pacing;
@@ -27,7 +27,7 @@ const LAST_TRY: Duration = Duration::from_secs(65);
 /// While it is rather us than the webhooks: when to look again.
 const US: Duration = Duration::from_secs(60);
 
-/// When so many clients fail, and they are more than half of all, nobody is switched off.
+/// When so many clients fail, and they are more than half of those that tried something lately, nobody is switched off.
 const MANY: usize = 3;
 
 /// Switches clients off.
@@ -63,7 +63,7 @@ impl Disabler {
         let (Some(state), Some(failing_for)) = (state, self.states.failing_for(client).await?) else {
             return Ok(done("it does not fail any more"));
         };
-        if matches!(state.phase, Phase::Paused | Phase::Disabled) {
+        if is_stopped(&state) {
             return Ok(done(&state.reason));
         }
         // A config that somebody has just changed has its time, too: what failed may have been the one before.
@@ -79,25 +79,33 @@ impl Disabler {
             context.log("most webhooks fail: nobody is switched off").await?;
             return Ok(Handled::Later(US));
         }
-        self.owners.try_now(client).await;
-        match changed(&*self.states, client, &state, self.last_try(&tried.config)).await? {
-            Some(after) if after.failing_since_ms != state.failing_since_ms => {
-                return Ok(done("the last try was taken"));
+        let now_ms = self.clock.now_ms();
+        if let Some(until_ms) = state.hold_until_ms.filter(|until_ms| now_ms < *until_ms) {
+            // It asked to be left alone. If it was tried when its time was over, that was its last try.
+            if state.has_failed_for(self.pacing.give_up) {
+                return self.switch_off(&tried.config, &state, failing_for).await;
             }
-            Some(after) if matches!(after.phase, Phase::Paused | Phase::Disabled) => {
-                return Ok(done(&after.reason));
-            }
-            // A closed gate shows each attempt. If there was none the owner is away, and it is not the webhook's fault.
-            None if state.phase == Phase::Degraded => return Ok(Handled::Later(US)),
-            Some(_) | None => {}
+            return Ok(Handled::Later(Duration::from_millis((until_ms - now_ms).unsigned_abs())));
         }
-        self.switch_off(&tried.config, &state, failing_for).await
-    }
-
-    /// An open gate shows no failure of a single document, so as long as its request may take is waited for.
-    fn last_try(&self, config: &ClientConfig) -> Duration {
-        let timeout = config.delivery.as_ref().map_or(LAST_TRY, |settings| settings.timeout);
-        LAST_TRY.min(timeout + Duration::from_secs(5))
+        self.owners.try_now(client).await;
+        let timeout = tried.config.delivery.as_ref().ok().map(|settings| settings.timeout);
+        let decided = |after: &ClientState| {
+            after.tries != state.tries
+                || after.failing_since_ms != state.failing_since_ms
+                || is_stopped(after)
+        };
+        let after = await_state(&*self.states, client, last_try(timeout), decided).await?;
+        match after {
+            Some(after) if after.failing_since_ms != state.failing_since_ms => {
+                Ok(done("the last try was taken"))
+            }
+            Some(after) if is_stopped(&after) => Ok(done(&after.reason)),
+            Some(after) if after.last_try == Some(Tried::Failed) => {
+                self.switch_off(&tried.config, &after, failing_for).await
+            }
+            // Nothing was tried: the owner is away, or held up. Or a payload was refused. Neither is the webhook's fault.
+            Some(_) | None => Ok(Handled::Later(US)),
+        }
     }
 
     async fn switch_off(
@@ -120,14 +128,26 @@ impl Disabler {
         Ok(done("disabled"))
     }
 
-    /// Whether most clients fail: then it is rather this service, or its network, than each of their webhooks.
+    /// Whether most clients fail: then it is rather this service, or its network, than each of their webhooks. Who has tried nothing for long
+    /// says nothing about that.
     async fn it_is_us(&self) -> StoreResult<bool> {
         let table = self.table.snapshot();
+        let now_ms = self.clock.now_ms();
         let served = |client: &ClientId| table.get(client).is_some_and(|client| client.is_served());
         let states = self.states.list().await?;
-        let failing = states.iter().filter(|(client, state)| fails(state) && served(client)).count();
-        Ok(failing >= MANY && failing * 2 > table.served())
+        let (failing, others): (Vec<_>, Vec<_>) = states
+            .iter()
+            .filter(|(client, _)| served(client))
+            .map(|(_, state)| state)
+            .partition(|state| fails(state));
+        let living = others.iter().filter(|state| state.lives(now_ms, &self.pacing)).count();
+        Ok(failing.len() >= MANY && failing.len() > living)
     }
+}
+
+/// How long the last try may take, when the config says how long its requests may.
+pub(super) fn last_try(timeout: Option<Duration>) -> Duration {
+    timeout.map_or(LAST_TRY, |timeout| LAST_TRY.min(timeout + Duration::from_secs(5)))
 }
 
 /// Whether a webhook fails, and not just a document.

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::domain::client_state::ClientState;
 use crate::domain::config::ClientId;
@@ -88,7 +89,7 @@ struct Told {
 }
 
 /// The last attempt that failed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LastError {
     /// When, milliseconds since 1970.
     pub at_ms: i64,

@@ -8,10 +8,11 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use super::disabler::Disabler;
+use super::disabler::{Disabler, last_try};
 use super::owners::Owners;
-use crate::domain::client_state::{ClientState, Phase};
+use crate::domain::client_state::{ClientState, Phase, Tried};
 use crate::domain::config::ClientId;
+use crate::domain::guard::Destination;
 use crate::ports::client_states::ClientStates;
 use crate::ports::clock::Clock;
 use crate::ports::job_queue::JobQueue;
@@ -22,9 +23,6 @@ use crate::workers::{Handled, JobContext, JobFailure, JobHandler};
 
 /// A job that runs so much sooner than it was due was promoted: clocks of replicas, and timers, are not exact.
 const EARLY_MS: i64 = 1_000;
-
-/// How long a job waits for the owner's attempt: any request ends within 60 s.
-const ANSWER_WITHIN: Duration = Duration::from_secs(65);
 
 /// How often it looks whether there is an answer.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -72,32 +70,50 @@ impl RetryActor {
         match before.phase {
             Phase::Paused | Phase::Disabled => return Ok(done(&before.reason)),
             Phase::Healthy | Phase::Draining => {
-                let promoted = self.is_promoted(&job, &context).await?;
-                if promoted {
-                    self.owners.try_now(client).await;
+                if !self.is_promoted(&job, &context).await? {
+                    return self.go_on_after(DRAINS, pending, &context).await;
                 }
-                return self.go_on_after(DRAINS, pending, &context).await;
+                self.owners.try_now(client).await;
             }
-            Phase::Degraded => {}
+            Phase::Degraded => {
+                let wait = before.wait(self.clock.now_ms()).unwrap_or(DRAINS);
+                if self.is_promoted(&job, &context).await? {
+                    self.owners.try_now(client).await;
+                } else if wait > Duration::from_millis(EARLY_MS as u64) {
+                    // The owner was quicker, and its next attempt is known.
+                    return self.go_on_after(wait, pending, &context).await;
+                }
+            }
         }
-        let wait = before.wait(self.clock.now_ms()).unwrap_or(DRAINS);
-        if self.is_promoted(&job, &context).await? {
-            self.owners.try_now(client).await;
-        } else if wait > Duration::from_millis(EARLY_MS as u64) {
-            // The owner was quicker, and its next attempt is known.
-            return self.go_on_after(wait, pending, &context).await;
-        }
-        let Some(state) = changed(&*self.states, client, &before, ANSWER_WITHIN).await? else {
+        let attempted = |state: &ClientState| {
+            state.tries != before.tries
+                || state.failed_rounds != before.failed_rounds
+                || state.phase != before.phase
+                || state.failing_since_ms != before.failing_since_ms
+        };
+        let within = last_try(self.timeout(client));
+        let Some(state) = await_state(&*self.states, client, within, attempted).await? else {
             return self.go_on_after(DRAINS, pending, &context).await;
         };
-        if state.phase != Phase::Degraded {
-            return self.go_on_after(Duration::from_secs(1), pending, &context).await;
-        }
-        let after = state.wait(self.clock.now_ms()).unwrap_or(DRAINS);
+        let failed = state.tries != before.tries && state.last_try != Some(Tried::Delivered);
+        let after = match state.phase {
+            Phase::Degraded => state.wait(self.clock.now_ms()).unwrap_or(DRAINS),
+            // Its gate is open, and this change fails.
+            Phase::Healthy | Phase::Draining if failed => DRAINS,
+            _ => return self.go_on_after(Duration::from_secs(1), pending, &context).await,
+        };
         let after = after.min(self.queue.spec().backoff.cap);
         self.promise(after, pending, &context).await?;
         let reason = state.last_failure.as_deref().unwrap_or("failed");
         Err(JobFailure::Again { reason: format!("{reason}, {pending} changes wait"), after: Some(after) })
+    }
+
+    /// How long a request of a client may take.
+    fn timeout(&self, client: &ClientId) -> Option<Duration> {
+        match self.disabler.table.get(client)?.destination() {
+            Destination::Webhook(settings) => Some(settings.timeout),
+            _ => None,
+        }
     }
 
     /// Whether the job runs sooner than it was due.
@@ -128,23 +144,22 @@ fn done(why: &str) -> Handled {
     Handled::Done(json!(why))
 }
 
-/// Waits until an attempt shows in a client's state: the webhook failed once more, or lives. `None`: none did within this time.
-pub(super) async fn changed(
+/// Whether nothing is tried, by somebody's decision or for the config's sake.
+pub(super) fn is_stopped(state: &ClientState) -> bool {
+    matches!(state.phase, Phase::Paused | Phase::Disabled)
+}
+
+/// Waits until a client's state is such. `None`: it was not within this time.
+pub(super) async fn await_state(
     states: &dyn ClientStates,
     client: &ClientId,
-    before: &ClientState,
     within: Duration,
+    is_such: impl Fn(&ClientState) -> bool,
 ) -> StoreResult<Option<ClientState>> {
     let until = Instant::now() + within;
     loop {
-        let state = states.get(client).await?;
-        let attempted = |state: &ClientState| {
-            state.failed_rounds != before.failed_rounds
-                || state.phase != before.phase
-                || state.failing_since_ms != before.failing_since_ms
-        };
-        match state {
-            Some(state) if attempted(&state) => return Ok(Some(state)),
+        match states.get(client).await? {
+            Some(state) if is_such(&state) => return Ok(Some(state)),
             _ if Instant::now() >= until => return Ok(None),
             _ => sleep(LOOK_EVERY).await,
         }

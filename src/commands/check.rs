@@ -3,6 +3,8 @@
 #[cfg(feature = "cluster")]
 mod partitions;
 #[cfg(feature = "cluster")]
+mod roles;
+#[cfg(feature = "cluster")]
 mod stores;
 mod this_machine;
 

@@ -43,6 +43,18 @@ impl Phase {
     }
 }
 
+/// What became of a try that somebody asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Tried {
+    /// It was taken.
+    Delivered,
+    /// It failed by the webhook's fault, or its config's.
+    Failed,
+    /// This payload was refused.
+    Refused,
+}
+
 /// The state of a client's delivery. `phase`, `since_ms` and `reason` follow from the other fields.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientState {
@@ -89,6 +101,12 @@ pub struct ClientState {
     /// How many of them a resync has made good. The store says so, whatever is put.
     #[serde(default)]
     pub resynced: u64,
+    /// How many of the tries that somebody asked for were made: who asks sees by it that there was an answer.
+    #[serde(default)]
+    pub tries: u64,
+    /// What became of the last of them.
+    #[serde(default)]
+    pub last_try: Option<Tried>,
     /// Who paused it.
     #[serde(default)]
     pub paused_by: Option<String>,
@@ -153,6 +171,8 @@ pub enum ClientEvent {
     },
     /// Somebody wants to see it tried, whatever the schedule says.
     TryNow,
+    /// The first answer after that, whatever request it is of.
+    Tried(Tried),
     /// An operator stops it.
     Pause {
         /// Who.
@@ -182,6 +202,8 @@ impl ClientState {
             overflows: false,
             dropped: 0,
             resynced: 0,
+            tries: 0,
+            last_try: None,
             paused_by: None,
             disabled_by: None,
         }
@@ -235,6 +257,10 @@ impl ClientState {
             }
             ClientEvent::ConfigInactive => next.disabled_by = Some("config is not active".to_owned()),
             ClientEvent::TryNow => next.try_now(now_ms),
+            ClientEvent::Tried(tried) => {
+                next.tries = next.tries.saturating_add(1);
+                next.last_try = Some(*tried);
+            }
             ClientEvent::Pause { by } => next.paused_by = Some(by.clone()),
             ClientEvent::Resume => next.paused_by = None,
         }
@@ -277,6 +303,21 @@ impl ClientState {
             && failing_for >= pacing.give_up
             && self.counted_failures >= Pacing::ATTEMPTS
             && !matches!(self.phase, Phase::Paused | Phase::Disabled)
+    }
+
+    /// Whether the webhook took something lately: within the last tenth of the time to giving up that is over, or since. That it did is
+    /// stored once in each of them.
+    pub fn lives(&self, now_ms: i64, pacing: &Pacing) -> bool {
+        let lately_ms = pacing.spread_ms().saturating_mul(2);
+        self.last_success_ms.is_some_and(|at| now_ms.saturating_sub(at) < lately_ms)
+    }
+
+    /// Whether it was tried for so long, and failed: the last failure that counts was so much later than the first.
+    pub fn has_failed_for(&self, time: Duration) -> bool {
+        let (Some(since_ms), Some(last_ms)) = (self.failing_since_ms, self.last_failure_ms) else {
+            return false;
+        };
+        u64::try_from(last_ms.saturating_sub(since_ms)).is_ok_and(|ms| u128::from(ms) >= time.as_millis())
     }
 
     fn delivered(&mut self, now_ms: i64) {

@@ -159,6 +159,14 @@ pub struct DeliverySettings {
     pub coalesce: bool,
 }
 
+impl DeliverySettings {
+    /// Whether these lead to the same receiver as others, and say the same of who sends: what one answers holds for both.
+    pub fn is_same_receiver(&self, other: &Self) -> bool {
+        (&self.webhook, &self.authorization) == (&other.webhook, &other.authorization)
+            && (&self.secrets, &self.headers) == (&other.secrets, &other.headers)
+    }
+}
+
 /// At most `max` requests per `per`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateLimit {

@@ -92,9 +92,9 @@ impl Pacing {
     /// that was away, or a clock that jumped, switches nobody off.
     pub const ATTEMPTS: u32 = 5;
 
-    /// How far apart failed attempts lie that count, milliseconds.
+    /// How far apart failed attempts lie that count, milliseconds; 1 at least.
     pub fn spread_ms(&self) -> i64 {
-        i64::try_from(self.give_up.as_millis() / 10).unwrap_or(i64::MAX)
+        i64::try_from(self.give_up.as_millis() / 10).unwrap_or(i64::MAX).max(1)
     }
 }
 

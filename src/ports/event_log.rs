@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{BoxFuture, StoreResult};
+use super::{BoxFuture, StoreError, StoreResult};
 use crate::domain::change_event::SourceRecord;
 pub use crate::domain::intake::NewRecord;
 use crate::domain::transfer::{NewTransfer, SourcePosition, Transfer};
@@ -112,6 +112,14 @@ impl SendPermission {
     }
 }
 
+/// Whether a lease is held still, by the boot clock.
+pub type StillHeld = Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// The answer to whoever holds his lease no more.
+pub fn lease_is_over() -> StoreError {
+    StoreError::Fenced("the lease is over".to_owned())
+}
+
 /// The log as a whole.
 pub trait EventLog: Send + Sync {
     /// Appends source records: all of them, durable when the future is ready, or none.
@@ -138,6 +146,21 @@ pub trait EventLog: Send + Sync {
     /// Appends transfers that are no part of ingest, each to the partition of its client, in order: all of them, durable when the
     /// future is ready, or none. `Refused` when the log will never take one of them.
     fn append_transfers(&self, transfers: Vec<NewTransfer>) -> BoxFuture<'_, StoreResult<()>>;
+
+    /// The same for whoever does it under a lease: nothing is written when he holds it no more, which is asked as late as the log can. `Fenced`
+    /// then.
+    fn append_transfers_while(
+        &self,
+        transfers: Vec<NewTransfer>,
+        held: StillHeld,
+    ) -> BoxFuture<'_, StoreResult<()>> {
+        Box::pin(async move {
+            match held() {
+                true => self.append_transfers(transfers).await,
+                false => Err(lease_is_over()),
+            }
+        })
+    }
 
     /// Keeps dead letters that are no part of a batch: of transfers that the stash will never take.
     fn keep_dead(&self, letters: Vec<DeadLetter>) -> BoxFuture<'_, StoreResult<()>>;

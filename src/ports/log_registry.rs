@@ -1,6 +1,7 @@
 //! What must be remembered of a log outside of it: a log that was deleted and made again does not know that it was.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::{BoxFuture, StoreResult};
 
@@ -29,6 +30,21 @@ pub trait LogRegistry: Send + Sync {
         known: Option<u32>,
     ) -> BoxFuture<'a, StoreResult<KnownLog>>;
 
-    /// Whether this consumer group was never seen before. From now on it was.
-    fn is_new_group<'a>(&'a self, group: &'a str) -> BoxFuture<'a, StoreResult<bool>>;
+    /// Asks for the right to commit where a consumer group begins. Whoever gets it has `within` for it, and marks it by `group_begun`; after
+    /// that another gets the right, for he may have died.
+    fn begin_group<'a>(&'a self, group: &'a str, within: Duration) -> BoxFuture<'a, StoreResult<GroupBegin>>;
+
+    /// It is committed where the group begins: nobody does it again.
+    fn group_begun<'a>(&'a self, group: &'a str) -> BoxFuture<'a, StoreResult<()>>;
+}
+
+/// Whether a consumer group has begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GroupBegin {
+    /// It is known where.
+    Known,
+    /// It was never seen, and it is ours to say where.
+    Ours,
+    /// Another replica is about to say where.
+    Others,
 }

@@ -105,7 +105,8 @@ pub trait Stash: Send + Sync {
     /// What waits for every client that has rows.
     fn backlogs(&self) -> BoxFuture<'_, StoreResult<Vec<(ClientId, Backlog)>>>;
 
-    /// Turns all pending rows of a client into dead ones: the client is gone. Returns how many.
+    /// Turns pending rows of a client into dead ones, a part of them: the client is gone, may have millions, and may come back. Returns how
+    /// many; 0: there are none.
     fn bury<'a>(
         &'a self,
         client: &'a ClientId,

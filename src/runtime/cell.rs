@@ -18,6 +18,7 @@ use tokio::{
     time::Instant,
 };
 use tokio_util::sync::CancellationToken;
+use utoipa::ToSchema;
 
 use super::{
     arbiters::Seat,
@@ -33,7 +34,7 @@ use super::{
 const PATIENCE: Duration = Duration::from_millis(2_500);
 
 /// Where an actor is in its life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Life {
     /// Takes messages.
@@ -106,6 +107,23 @@ struct Seen {
     published: Option<Arc<Value>>,
 }
 
+impl Seen {
+    /// Of an actor that begins, and never broke.
+    fn new(born: Instant) -> Self {
+        Self {
+            progress: born,
+            since: born,
+            patience: PATIENCE,
+            last_message: None,
+            last_cause: None,
+            exits: BTreeMap::new(),
+            failures: Failures::default(),
+            asked: None,
+            published: None,
+        }
+    }
+}
+
 /// Why a life ended, when, and how long it had lasted.
 #[derive(Clone)]
 struct Exit {
@@ -122,18 +140,15 @@ impl Cell {
 
     pub(super) fn seated(kind: &'static str, id: Arc<str>, seat: Option<Seat>) -> Self {
         let born = Instant::now();
-        let seen = Seen {
-            progress: born,
-            since: born,
-            patience: PATIENCE,
-            last_message: None,
-            last_cause: None,
-            exits: BTreeMap::new(),
-            failures: Failures::default(),
-            asked: None,
-            published: None,
-        };
-        Self::with(kind, id, born, seat, 0, seen)
+        Self::with(kind, id, born, seat, 0, Seen::new(born))
+    }
+
+    /// The cell of the next actor of one that has retired: it begins anew, and what had befallen the one before is known.
+    pub(super) fn heir(&self, seat: Seat) -> Self {
+        let born = Instant::now();
+        let Seen { last_cause, exits, failures, .. } = lock(&self.0.seen).clone();
+        let seen = Seen { last_cause, exits, failures, ..Seen::new(born) };
+        Self::with(self.0.kind, Arc::clone(&self.0.id), born, Some(seat), self.generation(), seen)
     }
 
     /// The cell of the actor that takes the place of one whose thread is lost, or that was given up: with all that is known of it. That it

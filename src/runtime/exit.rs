@@ -1,9 +1,10 @@
 //! Why a life of an actor came to its end.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// Why a life of an actor came to its end. A restart begins the next one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ExitReason {
     /// A panic in a handler, a hook, a timer or a future of its context.

@@ -19,6 +19,8 @@ pub struct Registry(Arc<Mutex<BTreeMap<&'static str, Kind>>>);
 struct Kind {
     restarts: u64,
     cells: BTreeMap<Arc<str>, Cell>,
+    /// Those that broke at some time, and have retired since.
+    retired: BTreeMap<Arc<str>, Cell>,
 }
 
 impl Registry {
@@ -44,6 +46,37 @@ impl Registry {
         let Some(kind) = kinds.get_mut(kind) else { return false };
         let over = kind.cells.get(id).is_some_and(|cell| !cell.is_alive() || cell.is_stop_asked());
         over && kind.cells.remove(id).is_some()
+    }
+
+    /// Takes an actor off the list as [`Registry::forget`] does, because there is nothing to do for it. Of one that was ever restarted the
+    /// history is kept: [`Registry::retired`] shows it, and the next actor of its kind and id takes it over.
+    pub fn retire(&self, kind: &str, id: &str) -> bool {
+        let mut kinds = lock(&self.0);
+        let Some(kind) = kinds.get_mut(kind) else { return false };
+        let over = kind.cells.get(id).is_some_and(|cell| !cell.is_alive() || cell.is_stop_asked());
+        let Some((id, cell)) = over.then(|| kind.cells.remove_entry(id)).flatten() else { return false };
+        if cell.generation() > 0 {
+            kind.retired.insert(id, cell);
+        }
+        true
+    }
+
+    /// The history of an actor that was restarted at some time, and has retired since.
+    pub fn retired(&self, kind: &str, id: &str) -> Option<ActorStatus> {
+        let retired = lock(&self.0).get(kind)?.retired.get(id).cloned();
+        retired.map(|cell| cell.status())
+    }
+
+    /// Forgets those that have retired, of a kind, that are nobody's concern here any more.
+    pub fn forget_retired(&self, kind: &str, is_over: impl Fn(&str) -> bool) {
+        if let Some(kind) = lock(&self.0).get_mut(kind) {
+            kind.retired.retain(|id, _| !is_over(id));
+        }
+    }
+
+    /// Takes the history of one that has retired.
+    pub(super) fn take_retired(&self, kind: &str, id: &str) -> Option<Cell> {
+        lock(&self.0).get_mut(kind)?.retired.remove(id)
     }
 
     /// Restarts of all actors of each kind that ever was, those that were forgotten included.

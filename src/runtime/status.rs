@@ -4,15 +4,18 @@ use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use serde::{Deserialize, Serialize, Serializer, ser::SerializeStruct as _};
 use serde_json::Value;
+use utoipa::ToSchema;
 
 use super::{cell::Life, exit::ExitReason};
 
 /// What the status page and the dashboard show of an actor, of this process or another.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ActorStatus {
     /// What it is.
+    #[schema(value_type = String)]
     pub kind: Cow<'static, str>,
     /// Which of its kind.
+    #[schema(value_type = String)]
     pub id: Arc<str>,
     /// Where it is in its life.
     pub state: Life,
@@ -25,17 +28,20 @@ pub struct ActorStatus {
     /// Restarts since it was first started.
     pub restarts: u64,
     /// How many of its lives ended for which reason.
+    #[schema(value_type = BTreeMap<String, u64>)]
     pub exits: BTreeMap<ExitReason, u64>,
     /// Why it last broke or was restarted.
     pub last_cause: Option<LastCause>,
     /// Name of the last message that it began to handle.
+    #[schema(value_type = Option<String>)]
     pub last_message: Option<Cow<'static, str>>,
     /// The state that it last published.
+    #[schema(value_type = Option<Object>)]
     pub published: Option<Arc<Value>>,
 }
 
 /// Why an actor last broke or was restarted.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, ToSchema)]
 pub struct LastCause {
     /// Of which kind it was.
     pub reason: ExitReason,
@@ -44,6 +50,7 @@ pub struct LastCause {
     pub message: String,
     /// The message stands in the code as it is. What another process tells is.
     #[serde(default = "told")]
+    #[schema(ignore)]
     pub is_fixed: bool,
     /// `file:line` of the panic, or of the call; may be empty.
     pub place: String,

@@ -3,6 +3,7 @@
 use std::{
     future::{Future, poll_fn},
     pin::Pin,
+    sync::Arc,
     task::{self, Poll, Waker},
     thread,
     time::Duration,
@@ -38,7 +39,7 @@ pub struct Supervised<A: Actor> {
 /// anywhere in it, when its context stops though nobody called [`Cell::stop`], or when the watchdog finds it frozen.
 ///
 /// `make` runs on the thread, once, so what it builds need not be `Send`. A panic in it fails the actor. An
-/// actor that takes the kind and id of an older one takes its place in the registry.
+/// actor that takes the kind and id of an older one takes its place in the registry, and the history of one that has retired.
 ///
 /// Returns at once. On an arbiter that has ended the actor is `Stopped` from the beginning.
 pub fn supervise<A, F>(
@@ -53,7 +54,11 @@ where
     F: FnOnce(Cell) -> A + Send + 'static,
 {
     let seat = seat.into();
-    let cell = Cell::seated(kind, id.into().into(), Some(seat.clone()));
+    let id: Arc<str> = id.into().into();
+    let cell = match kit.registry().take_retired(kind, &id) {
+        Some(retired) => retired.heir(seat.clone()),
+        None => Cell::seated(kind, id, Some(seat.clone())),
+    };
     start(kit, &seat, cell, None, make)
 }
 

@@ -112,7 +112,7 @@ impl History<'_> {
 
     /// Something happens, and time passes.
     fn step(&mut self) {
-        match self.rng.u8(0..31) {
+        match self.rng.u8(0..32) {
             0..8 => self.changes(),
             8..11 => self.manners(),
             11 | 12 if self.with("stores") => {
@@ -121,7 +121,7 @@ impl History<'_> {
             }
             13 if self.with("restart") => self.restart(),
             14 if self.with("panic") => self.panic(),
-            15 if self.with("config") => self.config(),
+            15 | 31 if self.with("config") => self.config(),
             16..26 => self.fault(),
             26 | 27 if self.with("replay") => self.replay(),
             28 if self.with("wipe") => {
@@ -203,6 +203,17 @@ impl History<'_> {
         let client = self.client();
         let config = some_config(&mut self.rng, self.world, client);
         self.tell(|| config);
+        if self.with("gone") && self.rng.u8(0..10) == 0 {
+            self.tell(|| format!("{client} is gone"));
+            self.world.delete_config(client);
+            self.cluster.tell(client);
+            let ms = self.rng.u64(0..3_000);
+            self.cluster.pass(Duration::from_millis(ms));
+            if self.rng.bool() {
+                self.tell(|| format!("{client} is back"));
+                self.world.configure(client, Status::Active, "");
+            }
+        }
         match self.rng.u8(0..4) {
             0 => {}
             1 => self.cluster.tell_missed(),

@@ -48,6 +48,8 @@ pub(crate) enum Act {
 pub(crate) struct Manner {
     /// From request to answer, milliseconds.
     pub(crate) latency_ms: (u64, u64),
+    /// Before the request: to the connection, milliseconds.
+    pub(crate) connects_ms: u64,
     /// Each with its weight.
     pub(crate) acts: Vec<(u32, Act)>,
     /// What becomes of the changes of a document, whatever the others get.
@@ -60,11 +62,16 @@ impl Manner {
     }
 
     pub(crate) fn mixed(acts: Vec<(u32, Act)>) -> Self {
-        Self { latency_ms: (1, 20), acts, documents: HashMap::new() }
+        Self { latency_ms: (1, 20), connects_ms: 0, acts, documents: HashMap::new() }
     }
 
     pub(crate) fn slow(mut self, from: u64, to: u64) -> Self {
         self.latency_ms = (from, to);
+        self
+    }
+
+    pub(crate) fn connects_in(mut self, ms: u64) -> Self {
+        self.connects_ms = ms;
         self
     }
 
@@ -103,6 +110,8 @@ pub(crate) struct Book {
     /// What must never be.
     pub(crate) violations: Vec<String>,
     manners: HashMap<String, Manner>,
+    /// Requests that have no connection yet, by client.
+    connecting: HashMap<String, usize>,
     rng: Rng,
     lives: u32,
     /// The next sender that is opened panics.
@@ -171,6 +180,16 @@ impl Book {
             );
         }
         text
+    }
+
+    /// Requests of a client that have no connection yet: they may begin when it is there.
+    pub(crate) fn connecting(&self, client: &str) -> usize {
+        self.connecting.get(client).copied().unwrap_or(0)
+    }
+
+    /// How long it takes to connect to a client's receiver.
+    fn connects_in(&self, client: &str) -> Duration {
+        Duration::from_millis(self.manners.get(client).map_or(0, |manner| manner.connects_ms))
     }
 
     fn begin(&mut self, life: u32, request: &WebhookRequest, now_ms: i64) -> (usize, Act, u64) {
@@ -268,6 +287,25 @@ impl Wire {
     }
 }
 
+/// A request that has no connection yet.
+struct Connecting {
+    receiver: Arc<Receiver>,
+    client: String,
+}
+
+impl Connecting {
+    fn new(receiver: &Arc<Receiver>, client: String) -> Self {
+        *receiver.book().connecting.entry(client.clone()).or_default() += 1;
+        Self { receiver: receiver.clone(), client }
+    }
+}
+
+impl Drop for Connecting {
+    fn drop(&mut self) {
+        *self.receiver.book().connecting.entry(self.client.clone()).or_default() -= 1;
+    }
+}
+
 /// The sender's end: dropped with the connection.
 struct SendersEnd(Arc<Wire>);
 
@@ -350,6 +388,15 @@ impl WebhookSender for SimSender {
         let server = self.server.clone();
         let may_send = self.may_send.clone();
         Box::pin(async move {
+            let client = request.url.path().trim_start_matches('/').to_owned();
+            let connects_in = receiver.book().connects_in(&client);
+            if !connects_in.is_zero() {
+                let _connecting = Connecting::new(&receiver, client);
+                tokio::time::sleep(connects_in.min(request.timeout)).await;
+            }
+            if connects_in >= request.timeout {
+                return Some(Err(no_answer(NoAnswer::Timeout)));
+            }
             if !may_start() {
                 return None;
             }
@@ -372,7 +419,7 @@ impl WebhookSender for SimSender {
             let (answer, answered) = oneshot::channel();
             let work = Self::work(wire.clone(), act, arrives, latency, answer);
             let working = server.unwrap_or_else(Handle::current).spawn(work);
-            let in_time = tokio::time::timeout(request.timeout, answered).await;
+            let in_time = tokio::time::timeout(request.timeout - connects_in, answered).await;
             working.abort();
             if in_time.is_err() {
                 wire.end(None);

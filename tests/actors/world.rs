@@ -253,6 +253,11 @@ impl World {
         self.configs.data().put(&ClientId::new(client), status, &value, self.clock.now_ms());
     }
 
+    /// Deletes a client's config in the store: nobody is told.
+    pub(crate) fn delete_config(&self, client: &str) {
+        self.configs.data().delete(&ClientId::new(client), self.clock.now_ms());
+    }
+
     /// From its next config on a client's webhook is another.
     pub(crate) fn move_webhook(&self, client: &str) {
         *self.moved.lock().unwrap().entry(client.to_owned()).or_default() += 1;
@@ -478,7 +483,7 @@ impl<'a> Life<'a> {
 
     /// Deletes a client's config, and sees to it that the process knows.
     pub(crate) async fn delete_config(&self, client: &str) {
-        self.world.configs.data().delete(&ClientId::new(client), self.world.clock.now_ms());
+        self.world.delete_config(client);
         self.refresh(client).await;
     }
 

@@ -3,6 +3,7 @@
 
 import assert from "node:assert/strict";
 import { sees_actors_break_and_come_back, restarts_an_actor } from "./actors.js";
+import { stays_open_all_day } from "./awake.js";
 import { replays_a_dead_letter } from "./dead_letters.js";
 import { sees_a_client_degrade_drain_and_recover, sees_it_on_the_overview, pauses_and_disables } from "./delivery.js";
 import { reads_very_long_text, reads_hostile_text } from "./hostile.js";
@@ -10,6 +11,7 @@ import { reads_many_clients_without_jumps, walks_by_keys } from "./many.js";
 import { outlives_the_service } from "./outage.js";
 import { SOON, audit, browser, go, log_in, open, problems, token, url, wish } from "./page.js";
 import { pauses_a_queue, promotes_a_job } from "./queues.js";
+import { reads_undisturbed } from "./reading.js";
 import { has_a_small_page_soon } from "./speed.js";
 import { as_a_viewer_cannot_act, finds_it_written_down } from "./viewer.js";
 
@@ -37,7 +39,7 @@ async function looks_at_everything(page, where) {
 }
 
 const PARTS = [logs_in, has_a_small_page_soon, sees_a_client_degrade_drain_and_recover, sees_it_on_the_overview, pauses_and_disables, restarts_an_actor, sees_actors_break_and_come_back, replays_a_dead_letter,
-  promotes_a_job, pauses_a_queue, as_a_viewer_cannot_act, finds_it_written_down, outlives_the_service, reads_hostile_text, reads_very_long_text, reads_many_clients_without_jumps, walks_by_keys];
+  promotes_a_job, pauses_a_queue, reads_undisturbed, stays_open_all_day, as_a_viewer_cannot_act, finds_it_written_down, outlives_the_service, reads_hostile_text, reads_very_long_text, reads_many_clients_without_jumps, walks_by_keys];
 
 try {
   const page = await open({ colorScheme: "light" });

@@ -46,6 +46,7 @@ export async function pauses_and_disables(page) {
   await page.getByLabel("Reason").fill("moving house");
   await agree(page, "Pause");
   await state(page, "paused");
+  await page.locator("dl").getByText(/^by admin .*: moving house$/).waitFor(SOON);
   await wish("changes");
   await page.locator(".tile", { hasText: "In the stash" }).getByText(/^[1-9]\d*$/).waitFor(SOON);
   await press(page, "Resume");

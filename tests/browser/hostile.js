@@ -42,6 +42,8 @@ export async function reads_very_long_text(page) {
     await fits(page, "3 KB of id");
     const height = await row.evaluate((shown) => shown.getBoundingClientRect().height);
     assert.ok(height < 500, "one row does not fill the screen");
+    await row.getByText("3072 characters").waitFor(SOON);
+    assert.equal(await row.getByRole("link").count(), 0, "the API takes no id so long: it has no page");
   }
   await page.unroute("**/v1/dashboard?*");
   await page.setViewportSize({ width: 1280, height: 860 });

@@ -29,6 +29,8 @@ async function stays_in_place(page) {
   const [before, read] = [await places(), await numbers()];
   for (let second = 0; second < 5; second += 1) {
     await wish("changes for many");
+    // Of two that are on the screen, too.
+    await wish("changes");
     await next_snapshot(page);
   }
   await page.getByRole("button", { name: "New order: show it" }).waitFor(SOON);

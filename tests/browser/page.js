@@ -56,6 +56,8 @@ export async function audit(page, where) {
 }
 
 export const go = async (page, place) => {
+  // Who goes somewhere has the mouse at the top, not on what is read.
+  await page.mouse.move(640, 24);
   await page.goto(`${url}/dashboard#/${place}`);
   await page.locator(`main .view.${place.split(/[/?]/)[0]}`).waitFor();
 };

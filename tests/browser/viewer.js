@@ -16,6 +16,10 @@ export async function as_a_viewer_cannot_act() {
     for (const name of ACTS) assert.equal(await page.locator("main").getByRole("button", { name, exact: true }).count(), 0, `${name} on ${place}`);
   }
   await audit(page, "system, to a viewer");
+  await page.setViewportSize({ width: 390, height: 844 });
+  const [inside, whole] = await page.locator("#top .bar").evaluate((bar) => [bar.clientWidth, bar.scrollWidth]);
+  assert.ok(whole <= inside, `who is signed in makes the top ${whole - inside} pixels too wide`);
+  await page.setViewportSize({ width: 1280, height: 860 });
   const refused = await page.evaluate(() => Promise.all([["POST", "/v1/clients/acme/pause"], ["DELETE", "/v1/clients/acme"], ["POST", "/v1/actors/delivery/acme/restart"]].map(async ([method, path]) =>
     (await fetch(path, { method, headers: { "x-dispatcher-action": "dashboard", "content-type": "application/json" }, body: "{}" })).status)));
   assert.deepEqual(refused, [403, 403, 403]);

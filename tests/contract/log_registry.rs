@@ -1,10 +1,13 @@
 //! The contract of the log registry.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use dispatcher::ports::BoxFuture;
-use dispatcher::ports::log_registry::{KnownLog, LogRegistry};
+use dispatcher::ports::log_registry::{GroupBegin, KnownLog, LogRegistry};
 use dispatcher::ports::stash::Stash;
+
+use crate::fixture::soon;
 
 /// A registry, and the stash that keeps copies of committed offsets for it.
 pub(crate) struct Registered {
@@ -68,10 +71,24 @@ pub(crate) async fn it_tells_what_is_committed(backend: &impl RegistryBackend) {
     assert!(new.committed.is_empty(), "of another log");
 }
 
-pub(crate) async fn a_group_is_new_once(backend: &impl RegistryBackend) {
-    let registry = backend.open().await.registry;
-    assert!(registry.is_new_group("dispatcher").await.unwrap());
-    assert!(!registry.is_new_group("dispatcher").await.unwrap());
-    assert!(registry.is_new_group("other").await.unwrap());
-    assert!(!backend.open().await.registry.is_new_group("dispatcher").await.unwrap());
+const WITHIN: Duration = Duration::from_secs(600);
+
+pub(crate) async fn a_group_is_begun_once(backend: &impl RegistryBackend) {
+    let (one, two) = (backend.open().await.registry, backend.open().await.registry);
+    assert_eq!(one.begin_group("dispatcher", WITHIN).await, Ok(GroupBegin::Ours));
+    assert_eq!(two.begin_group("dispatcher", WITHIN).await, Ok(GroupBegin::Others), "it has not begun yet");
+    assert_eq!(two.begin_group("other", WITHIN).await, Ok(GroupBegin::Ours));
+    one.group_begun("dispatcher").await.unwrap();
+    for registry in [&one, &two] {
+        assert_eq!(registry.begin_group("dispatcher", Duration::ZERO).await, Ok(GroupBegin::Known));
+    }
+    assert_eq!(one.begin_group("other", WITHIN).await, Ok(GroupBegin::Others));
+}
+
+pub(crate) async fn a_group_whose_beginner_died_is_begun_by_another(backend: &impl RegistryBackend) {
+    let (one, two) = (backend.open().await.registry, backend.open().await.registry);
+    assert_eq!(one.begin_group("dispatcher", WITHIN).await, Ok(GroupBegin::Ours));
+    let short = Duration::from_millis(1);
+    soon(async { while two.begin_group("dispatcher", short).await != Ok(GroupBegin::Ours) {} }).await;
+    assert_eq!(one.begin_group("dispatcher", WITHIN).await, Ok(GroupBegin::Others));
 }

@@ -4,6 +4,8 @@
 
 mod attempts;
 mod audit;
+#[cfg(feature = "cluster")]
+mod bullmq;
 mod client_configs;
 mod client_states;
 mod clock;
@@ -85,6 +87,7 @@ mod embedded {
             an_uncommitted_record_comes_again_after_a_restart,
             a_restart_keeps_shape_and_goes_on_counting,
             lag_counts_what_is_not_committed,
+            nothing_is_appended_under_a_lease_that_is_over,
             dead_letters_are_kept_with_their_work,
         ],
         stash: [
@@ -108,6 +111,7 @@ mod embedded {
             a_row_goes_in_place_of_its_documents_older_ones,
             a_dead_row_is_not_drained,
             burying_leaves_nothing_pending,
+            a_burial_goes_part_by_part,
             only_what_is_old_and_not_needed_is_purged,
             a_backlog_is_counted,
             the_next_attempt_is_the_earliest_that_is_set,
@@ -263,6 +267,7 @@ mod on_postgres {
             a_row_goes_in_place_of_its_documents_older_ones,
             a_dead_row_is_not_drained,
             burying_leaves_nothing_pending,
+            a_burial_goes_part_by_part,
             only_what_is_old_and_not_needed_is_purged,
             a_backlog_is_counted,
             the_next_attempt_is_the_earliest_that_is_set,
@@ -347,7 +352,8 @@ mod on_postgres {
             incarnations_rise_over_all_names,
             the_quickest_replica_registers,
             it_tells_what_is_committed,
-            a_group_is_new_once,
+            a_group_is_begun_once,
+            a_group_whose_beginner_died_is_begun_by_another,
         ],
     );
 }
@@ -379,6 +385,7 @@ mod on_kafka {
             an_uncommitted_record_comes_again_after_a_restart,
             a_restart_keeps_shape_and_goes_on_counting,
             lag_counts_what_is_not_committed,
+            nothing_is_appended_under_a_lease_that_is_over,
             dead_letters_are_kept_with_their_work,
         ],
     );

@@ -437,6 +437,27 @@ pub(crate) async fn burying_leaves_nothing_pending(backend: &impl Backend) {
     assert_eq!(owned.stash().backlog(&client("b")).await.unwrap().pending, 1);
 }
 
+/// The client may come back in the middle of it.
+pub(crate) async fn a_burial_goes_part_by_part(backend: &impl Backend) {
+    const ROWS: u64 = 5_100;
+    let owned = Owned::open(backend).await;
+    owned.write((0..ROWS as i64).map(|offset| waiting(&owned.change("d", offset))).collect()).await;
+    owned.commit(ROWS as i64).await;
+    let part = owned.stash().bury(&client("a"), owned.owner, "client_gone").await.unwrap();
+    assert!((1..ROWS).contains(&part), "{part}");
+    let (rest, backlog) = (ROWS - part, owned.backlog().await);
+    assert_eq!((backlog.pending, backlog.dead), (rest, part));
+    assert_eq!(owned.offsets().await.first(), Some(&(part as i64)), "the oldest are first");
+    let mut dead = part;
+    loop {
+        match owned.stash().bury(&client("a"), owned.owner, "client_gone").await.unwrap() {
+            0 => break,
+            part => dead += part,
+        }
+    }
+    assert_eq!(dead, ROWS);
+}
+
 pub(crate) async fn only_what_is_old_and_not_needed_is_purged(backend: &impl Backend) {
     let owned = Owned::open(backend).await;
     let changes: Vec<_> = (1..5).map(|offset| owned.change("d", offset)).collect();

@@ -19,7 +19,7 @@ fn settings(builder: crate::kit::service::Builder) -> crate::kit::service::Build
 #[actix_web::test]
 async fn a_client_for_which_very_much_waits_hurts_nobody() {
     let service = settings(Service::alone()).start().await;
-    let figures = Scene::new(&service, <[_]>::to_vec, &["/status", "/metrics"]).await.run().await;
+    let figures = Scene::new(&service, <[_]>::to_vec).await.run().await;
     println!("embedded: {}", figures.tell());
     judge(&figures);
 }
@@ -30,8 +30,7 @@ async fn a_client_for_which_very_much_waits_in_postgresql_hurts_nobody() {
     let cluster = crate::kit::cluster::Cluster::shared("big");
     let turn = crate::kit::turn::Turn::alone();
     let service = settings(cluster.replica_in(&turn)).start().await;
-    // `/status` and `/metrics` ask the brokers there, which take up to half a second for an answer, whatever waits.
-    let figures = Scene::new(&service, |records| cluster.records(records), &[]).await.run().await;
+    let figures = Scene::new(&service, |records| cluster.records(records)).await.run().await;
     println!("cluster: {}", figures.tell());
     judge(&figures);
 }

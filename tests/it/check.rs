@@ -110,7 +110,16 @@ mod cluster {
             for dependency in ["kafka", "redis", "mongo", "postgres"] {
                 assert_eq!(outcome(&findings, dependency, "connection"), "ok", "{dependency}");
             }
-            for (dependency, check) in [("redis", "clock"), ("postgres", "clock"), ("mongo", "configs")] {
+            for (dependency, check) in [
+                ("redis", "clock"),
+                ("postgres", "clock"),
+                ("mongo", "configs"),
+                ("kafka", "events topic"),
+                ("kafka", "transactions"),
+                ("queues", "dispatcher"),
+                ("queues", "dispatcher-heavy"),
+                ("replicas", "roles"),
+            ] {
                 assert_eq!(outcome(&findings, dependency, check), "ok", "{dependency} {check}");
             }
             // The second look still says so: the first made nothing.
@@ -148,6 +157,38 @@ mod cluster {
         let grown = admin.create_partitions(&[NewPartitions::new(&topic, 13)], &AdminOptions::new()).await;
         assert!(matches!(grown.unwrap().as_slice(), [Ok(_)]));
         assert_eq!(partitions(&["--json"]), "fault");
+    }
+
+    /// What shows only when the first change comes, the first job runs, or an operator wonders why nothing is done.
+    #[test]
+    fn what_would_stand_still_later_is_told_now() {
+        let redis = services::own_redis();
+        let mut keys = ::redis::Client::open(redis.url()).unwrap().get_connection().unwrap();
+        let policy = ["SET", "maxmemory-policy", "allkeys-lru"];
+        ::redis::cmd("CONFIG").arg(&policy).exec(&mut keys).unwrap();
+        let meta = ["bull:dispatcher:meta", "version", "bullmq:4.12.2"];
+        ::redis::cmd("HSET").arg(&meta).exec(&mut keys).unwrap();
+        let environment = with(
+            stores_that_fit(),
+            &[
+                ("DISPATCHER_KAFKA__TRANSACTION_TIMEOUT_MS", "3600000"),
+                ("DISPATCHER_ROLES", "ingest,web"),
+                ("DISPATCHER_QUEUE_PREFIX", "bull"),
+                ("REDIS_PORT", &redis.port().to_string()),
+            ],
+        );
+        let output = check(&environment, &["--json"]);
+        assert_eq!(output.status.code(), Some(1));
+        let findings = findings(&output);
+        for (dependency, check, expected) in [
+            ("kafka", "transactions", "fault"),
+            ("redis", "eviction", "fault"),
+            ("queues", "dispatcher", "fault"),
+            ("queues", "dispatcher-schedule", "ok"),
+            ("replicas", "roles", "warning"),
+        ] {
+            assert_eq!(outcome(&findings, dependency, check), expected, "{dependency} {check}: {findings:#?}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::part::ClientPart;
 use super::window::{Latency, Rate, Window};
@@ -22,11 +23,13 @@ const MINUTES: usize = 60;
 const LATELY: Duration = Duration::from_secs(300);
 
 /// A client, as the dashboard shows it. Holds no secret: of the webhook only the host.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct ClientView {
     /// Who.
+    #[schema(value_type = String)]
     pub client: ClientId,
     /// What its delivery is doing.
+    #[schema(value_type = String)]
     pub phase: Phase,
     /// Since when, milliseconds since 1970; `None`: it was not served since anybody knows.
     pub since_ms: Option<i64>,
@@ -37,6 +40,7 @@ pub struct ClientView {
     /// When it is switched off if nothing succeeds before, milliseconds since 1970.
     pub disable_at_ms: Option<i64>,
     /// The host of its webhook.
+    #[schema(value_type = Option<String>)]
     pub webhook: Option<Arc<str>>,
     /// Who owns it.
     pub owner: Option<String>,
@@ -45,6 +49,7 @@ pub struct ClientView {
     /// Whether its owner is blocked.
     pub blocked: bool,
     /// The replica that serves it, or served it last; `None`: none does, as far as is seen here.
+    #[schema(value_type = Option<String>)]
     pub replica: Option<ReplicaName>,
     /// Since when, milliseconds since 1970, by the clock of that replica.
     #[serde(skip)]
@@ -86,12 +91,15 @@ pub struct ClientView {
     /// The last success, milliseconds since 1970.
     pub last_success_ms: Option<i64>,
     /// The last attempt that failed.
+    #[schema(value_type = Option<LastError>)]
     pub last_error: Option<Arc<LastError>>,
     /// Deliveries and failed attempts of each whole minute of the last hour, the oldest first; as long as it was served.
     #[serde(skip)]
+    #[schema(value_type = Vec<u32>)]
     pub minutes: Arc<Vec<(u32, u32)>>,
     /// The same of the minute that runs.
     #[serde(skip)]
+    #[schema(value_type = Vec<u32>)]
     pub minute: (u32, u32),
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, timeout};
+use utoipa::ToSchema;
 
 use crate::actors::ingest::LagProbe;
 use crate::domain::client_state::ClientState;
@@ -88,20 +89,22 @@ impl Gathered {
 }
 
 /// A queue.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct QueueView {
     /// Its name.
+    #[schema(value_type = String)]
     pub name: &'static str,
     /// Whether it is paused.
     pub paused: bool,
     /// Jobs by state.
+    #[schema(value_type = std::collections::BTreeMap<String, u64>)]
     pub counts: serde_json::Map<String, serde_json::Value>,
     /// For how long the oldest job that could run has waited, milliseconds.
     pub oldest_waiting_ms: Option<u64>,
 }
 
 /// A store.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct DependencyView {
     /// Its name.
     pub name: String,
@@ -116,7 +119,7 @@ pub struct DependencyView {
 }
 
 /// Records that are not committed; `None`: not known.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LagView {
     /// Of the source stream.
     pub source: Option<u64>,

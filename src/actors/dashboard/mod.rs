@@ -117,7 +117,7 @@ impl Dashboard {
     /// The actors: of this replica as of now, of others as they told last.
     pub fn actors(&self) -> Vec<ActorReport> {
         let own = self.registry.list().into_iter();
-        let mut all: Vec<_> = own.map(|status| ActorReport { status, replica: self.here.clone() }).collect();
+        let mut all: Vec<_> = own.map(|status| ActorReport::new(status, self.here.clone())).collect();
         let snapshot = self.snapshot();
         if snapshot.overview.replicas.len() > 1 {
             let by_name = snapshot.other_actors.iter();
@@ -132,6 +132,24 @@ impl Dashboard {
             all.extend(by_name.cloned());
         }
         all
+    }
+
+    /// The delivery actor of a client, wherever it is. `None`: it rests.
+    pub fn actor_of(&self, client: &ClientView) -> Option<ActorReport> {
+        let id = client.client.as_str();
+        let is_elsewhere = client.replica.as_ref().is_some_and(|replica| *replica != self.here);
+        let mut report = match self.registry.get(DELIVERY_KIND, id) {
+            Some(cell) if !is_elsewhere => ActorReport::new(cell.status(), self.here.clone()),
+            _ => {
+                let snapshot = self.snapshot();
+                let is_its =
+                    |actor: &&ActorReport| actor.status.kind == DELIVERY_KIND && &*actor.status.id == id;
+                let told = snapshot.other_actors.iter().find(is_its).cloned();
+                told.or_else(|| ActorReport::of_client(client, snapshot.overview.at_ms))?
+            }
+        };
+        report.mailbox = Some(client.queued);
+        Some(report)
     }
 
     /// Ready when the service stops.

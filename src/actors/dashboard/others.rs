@@ -214,12 +214,7 @@ impl Others {
     pub(super) fn actors(&self) -> Vec<ActorReport> {
         let of = |(name, replica): (&ReplicaName, &Replica)| {
             let name = name.clone();
-            replica
-                .sums
-                .shown
-                .clone()
-                .into_iter()
-                .map(move |status| ActorReport { status, replica: name.clone() })
+            replica.sums.shown.clone().into_iter().map(move |status| ActorReport::new(status, name.clone()))
         };
         self.replicas.iter().flat_map(of).collect()
     }

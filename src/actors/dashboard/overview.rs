@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::client::ClientView;
 use super::gather::{DependencyView, LagView, QueueView};
@@ -11,7 +12,7 @@ use super::window::Latency;
 use crate::domain::client_state::Phase;
 
 /// The sums of a snapshot.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, ToSchema)]
 pub struct Overview {
     /// When, milliseconds since 1970.
     pub at_ms: i64,
@@ -48,12 +49,14 @@ pub struct Overview {
     /// The stores, as this replica sees them.
     pub dependencies: Vec<DependencyView>,
     /// The roles that no replica has; `None`: that is not known.
+    #[schema(value_type = Option<Vec<String>>)]
     pub unattended_roles: Option<Vec<&'static str>>,
     /// When the stores were asked last, milliseconds since 1970; `None`: not yet.
     pub gathered_at_ms: Option<i64>,
     /// How long they took to answer, milliseconds.
     pub gathering_ms: u64,
     /// What could not be asked, so that it is as it was.
+    #[schema(value_type = Vec<String>)]
     pub late: Vec<&'static str>,
     /// How long this snapshot took, microseconds.
     pub cost_us: u64,
@@ -62,7 +65,7 @@ pub struct Overview {
 }
 
 /// The stash.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, ToSchema)]
 pub struct StashView {
     /// Changes that wait.
     pub pending: u64,
@@ -75,11 +78,12 @@ pub struct StashView {
 }
 
 /// How many clients there are.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, ToSchema)]
 pub struct ClientsView {
     /// All.
     pub total: usize,
     /// By phase.
+    #[schema(value_type = BTreeMap<String, usize>)]
     pub phases: BTreeMap<&'static str, usize>,
     /// Those that somebody should look at.
     pub problems: usize,
@@ -88,7 +92,7 @@ pub struct ClientsView {
 }
 
 /// The actors of all replicas that are seen.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, ToSchema)]
 pub struct ActorsView {
     /// All.
     pub total: usize,
@@ -105,7 +109,7 @@ pub struct ActorsView {
 }
 
 /// What happened within ten seconds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Point {
     /// When they ended, milliseconds since 1970.
     pub at_ms: i64,

@@ -164,7 +164,7 @@ impl ActorQuery {
             Some("problem") => actor.state != Life::Running || actor.restarts > 0,
             Some(word) => word == word_of(actor.state),
         };
-        let is_wanted = |ActorReport { status, replica }: &ActorReport| {
+        let is_wanted = |ActorReport { status, replica, .. }: &ActorReport| {
             self.kind.as_deref().is_none_or(|kind| kind == status.kind)
                 && self.replica.as_deref().is_none_or(|name| name == replica.as_str())
                 && is_state(status)

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use serde::ser::SerializeTuple as _;
 use serde::{Deserialize, Serialize, Serializer};
+use utoipa::ToSchema;
 
 use super::client::ClientView;
 use super::gather::{DependencyView, LagView};
@@ -45,7 +46,7 @@ pub(super) enum NoPart {
 }
 
 /// What a replica is and does, besides its clients.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct About {
     /// Its version.
     pub version: String,

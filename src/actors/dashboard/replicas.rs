@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::client::ClientView;
 use super::gather::{DependencyView, LagView};
@@ -14,9 +15,10 @@ use crate::domain::replica::ReplicaName;
 use crate::runtime::{ActorStatus, Life};
 
 /// A replica.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct ReplicaView {
     /// Its name.
+    #[schema(value_type = String)]
     pub name: ReplicaName,
     /// Whether it is the one that answers.
     pub here: bool,
@@ -100,25 +102,34 @@ impl ReplicaView {
 }
 
 /// A replica whose part cannot be read here.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct UnreadReplica {
     /// Its name.
+    #[schema(value_type = String)]
     pub name: ReplicaName,
     /// Why.
     pub why: String,
 }
 
 /// An actor, and where it is.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct ActorReport {
     /// What is known of it.
     #[serde(flatten)]
     pub status: ActorStatus,
     /// Whose it is.
+    #[schema(value_type = String)]
     pub replica: ReplicaName,
+    /// Of a client's actor the changes that wait in it; `None`: they are not counted, because no sender has more than one message under way.
+    pub mailbox: Option<u32>,
 }
 
 impl ActorReport {
+    /// Of an actor that is no client's, or of whose client nothing more is known.
+    pub(super) fn new(status: ActorStatus, replica: ReplicaName) -> Self {
+        Self { status, replica, mailbox: None }
+    }
+
     /// The actor of a client that another replica serves, as far as it is told.
     pub(super) fn of_client(client: &ClientView, now_ms: i64) -> Option<Self> {
         let seconds_since =
@@ -137,7 +148,7 @@ impl ActorReport {
             last_message: None,
             published: None,
         };
-        Some(Self { status, replica: client.replica.clone()? })
+        Some(Self { status, replica: client.replica.clone()?, mailbox: Some(client.queued) })
     }
 }
 

@@ -15,6 +15,7 @@ use super::replicas::{ActorReport, ReplicaView, UnreadReplica, sum_up};
 use super::rows::Rows;
 use super::window::{Rate, Window};
 use crate::actors::config_cache::ConfigSnapshot;
+use crate::actors::delivery_fleet::DELIVERY_KIND;
 use crate::actors::meters::{Counts, Meters};
 use crate::domain::config::ClientId;
 use crate::domain::replica::ReplicaName;
@@ -51,6 +52,19 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// One client.
+    pub fn client(&self, id: &str) -> Option<&Arc<ClientView>> {
+        let found = self.clients.binary_search_by(|client| client.client.as_str().cmp(id));
+        found.ok().and_then(|place| self.clients.get(place))
+    }
+
+    /// Adds to what is known of an actor what is known of its client.
+    pub fn complete(&self, actor: &mut ActorReport) {
+        if actor.status.kind == DELIVERY_KIND {
+            actor.mailbox = self.client(&actor.status.id).map(|client| client.queued);
+        }
+    }
+
     /// So much work it was.
     pub(super) fn is_made_in(&mut self, time: Duration) {
         let cost_us = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
@@ -270,8 +284,7 @@ fn actors(inputs: &Inputs<'_>, own: &Sums, others: &[ActorReport]) -> ActorsView
             *known = known.saturating_add(*count);
         }
     }
-    let own =
-        own.shown.iter().map(|status| ActorReport { status: status.clone(), replica: inputs.here.clone() });
+    let own = own.shown.iter().map(|status| ActorReport::new(status.clone(), inputs.here.clone()));
     let is_troubled = |actor: &ActorReport| matches!(actor.status.state, Life::Restarting | Life::Failed);
     view.troubled = own.chain(others.iter().cloned()).filter(is_troubled).take(TROUBLED).collect();
     view

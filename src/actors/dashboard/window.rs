@@ -1,6 +1,7 @@
 //! What happened lately, from counts that only rise.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::actors::meters::{Counts, RANGES, begin_of};
 
@@ -18,7 +19,7 @@ pub(super) struct Window {
 }
 
 /// Percentiles in milliseconds, each right to a quarter of its value; 262,144 stands for that and more.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Latency {
     /// Half of the values are below.
     pub p50: f64,

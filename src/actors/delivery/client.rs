@@ -10,11 +10,8 @@ use super::{Target, WebhookDeliveryActor};
 use crate::actors::inbox::{Rows, Standing};
 use crate::actors::stash::write_all;
 use crate::domain::client_state::{ClientEvent, ClientState, Phase};
-use crate::domain::operational_event::{Happening, OperationalEvent};
+use crate::domain::operational_event::OperationalEvent;
 use crate::domain::transfer::Transfer;
-
-/// The wait before rows of a client that is gone are marked again, after the store did not.
-const BURY_AGAIN: Duration = Duration::from_secs(1);
 
 /// The wait before a state is stored again, after the store did not.
 const SAVE_AGAIN: Duration = Duration::from_secs(2);
@@ -45,6 +42,7 @@ impl WebhookDeliveryActor {
         self.meter.state_is(&self.life.state);
         let rows = if self.life.rows.pending { ClientEvent::RowsWaiting } else { ClientEvent::RowsGone };
         self.happened(rows);
+        self.life.quota.is_as_before(self.life.state.overflows);
         self.pump(ctx);
     }
 
@@ -77,6 +75,7 @@ impl WebhookDeliveryActor {
         if changed {
             self.life.endpoint_failures = 0;
             self.life.refused.clear();
+            self.life.drain.webhook_is_news();
             if matches!(self.life.target, Target::Webhook(_)) {
                 self.happened(ClientEvent::ConfigChanged);
             }
@@ -87,9 +86,7 @@ impl WebhookDeliveryActor {
                 self.stash_waiting();
             }
         }
-        if self.life.target == Target::Gone && self.life.rows.pending {
-            self.bury(ctx);
-        }
+        self.bury(ctx);
     }
 
     /// Follows what an operator decided.
@@ -144,14 +141,13 @@ impl WebhookDeliveryActor {
         }
         let told = OperationalEvent::of_step(self.client(), &self.life.state, &next, now_ms);
         told.into_iter().for_each(|event| self.services.events.record(event));
+        // By what is stored clients are switched off: that a webhook lives has to be known about, if not of each success.
+        let lived = |state: &ClientState| state.last_success_ms.map(|at| at.div_euclid(pacing.spread_ms()));
         let unsaved = |state: &ClientState| {
             (
-                state.phase,
-                state.since_ms,
-                state.failed_rounds,
-                state.next_attempt_at_ms,
-                state.overflows,
-                state.counted_failures,
+                (state.phase, state.since_ms, state.failed_rounds, state.next_attempt_at_ms),
+                (state.overflows, state.dropped),
+                (state.counted_failures, state.tries, lived(state)),
             )
         };
         if unsaved(&next) != unsaved(&self.life.state) {
@@ -195,38 +191,6 @@ impl WebhookDeliveryActor {
                 actor.life.saving_state = false;
                 actor.save_state(ctx);
             });
-        }));
-    }
-
-    /// The client is gone: what waits for it is dead.
-    pub(super) fn bury(&mut self, ctx: &mut Context<Self>) {
-        let ownership = self.ownership();
-        let (stash, client) = (self.services.stash.clone(), self.client().clone());
-        let bury = async move { stash.bury(&client, ownership, "client_gone").await }.into_actor(self);
-        ctx.spawn(bury.map(|buried, actor, ctx| match buried {
-            Ok(count) => {
-                actor.rows_are(Rows { dead: true, ..actor.life.rows });
-                if count > 0 {
-                    log::warn!(
-                        "rows of a client that is gone are dead letters count={count} client={}",
-                        actor.client()
-                    );
-                    let event = OperationalEvent::new(Happening::DeadLetter, actor.now_ms())
-                        .of(actor.client())
-                        .because("client_gone")
-                        .with("count", count);
-                    actor.services.events.record(event);
-                }
-            }
-            Err(err) => {
-                let client = actor.client();
-                log::warn!("rows of a client that is gone were not marked err={err} client={client}");
-                ctx.run_later(BURY_AGAIN, |actor, ctx| {
-                    if actor.life.target == Target::Gone {
-                        actor.bury(ctx);
-                    }
-                });
-            }
         }));
     }
 }

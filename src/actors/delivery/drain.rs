@@ -2,7 +2,7 @@
 
 mod pass;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,6 +27,9 @@ const FETCH: (usize, usize) = (256, 4 << 20);
 
 /// The same while one row is looked for that tells whether the webhook lives: of a thousand dead clients each reads this much.
 const PROBE_FETCH: (usize, usize) = (32, 64 << 10);
+
+/// So many pages of rows whose documents had their turn are read before the oldest has it again: all are read while one canary is due.
+const VAIN_PAGES: u32 = 20;
 
 /// For so long requests may start under a lease. In the store it lasts longer by the time that a request of the client may take: whoever
 /// takes it when it has expired finds none of ours on the wire.
@@ -81,8 +84,7 @@ impl WebhookDeliveryActor {
                 // What was asked for holds until the webhook lives: then everything goes, and not the one row that found it out.
                 self.life.drain.all_at_once &= self.life.state.is_probing();
                 let as_of_ms = if all { i64::MAX } else { self.now_ms() };
-                self.life.drain.pass =
-                    Pass::Running { as_of_ms, after: None, blocked: HashSet::new(), exhausted: false };
+                self.life.drain.pass = Pass::begin(as_of_ms);
                 self.read_rows(as_of_ms, None, ctx);
             }
             Pass::Running { exhausted: true, .. } if self.no_rows_in_hand() => {
@@ -92,6 +94,11 @@ impl WebhookDeliveryActor {
                     self.life.drain.begin_anew();
                 } else {
                     self.look_what_is_left(ctx);
+                }
+            }
+            pass if pass.remembers_too_much() => {
+                if self.no_rows_in_hand() {
+                    self.life.drain.begin_anew();
                 }
             }
             Pass::Running { as_of_ms, after, exhausted: false, .. } if self.has_room_for_rows() => {
@@ -255,7 +262,12 @@ impl WebhookDeliveryActor {
         let memory = self.services.row_memory.try_acquire(bytes).map(Arc::new);
         let in_hand = !self.no_rows_in_hand();
         self.life.drain.starved = memory.is_none();
-        let Pass::Running { as_of_ms, after, blocked, exhausted } = &mut self.life.drain.pass else { return };
+        let may_read_in_vain = self.life.drain.may_read_in_vain();
+        let Pass::Running { as_of_ms, after, blocked, sent, vain_pages, exhausted } =
+            &mut self.life.drain.pass
+        else {
+            return;
+        };
         *exhausted = end.is_none();
         if rows.is_empty() && end.is_some() {
             self.life.drain.rest_until += REST;
@@ -265,6 +277,7 @@ impl WebhookDeliveryActor {
             rows.truncate(usize::from(!in_hand));
         }
         let whole = rows.len() == read;
+        let mut had_their_turn = false;
         let mut coalesced = Vec::new();
         let mut newest = if coalesce { newest_of_documents(&rows) } else { HashMap::new() };
         for row in rows {
@@ -274,6 +287,7 @@ impl WebhookDeliveryActor {
                 blocked.insert(lane);
             }
             if blocked.contains(&lane) {
+                had_their_turn |= probing;
                 // Nothing further on can be of another lane.
                 *exhausted |= lane == LaneKey::Client;
                 continue;
@@ -281,6 +295,7 @@ impl WebhookDeliveryActor {
             // After failures one row goes first, each time of another document: it may be one document alone that fails.
             if probing && ordering == Ordering::Document && !self.life.probed.insert(document) {
                 blocked.insert(lane);
+                had_their_turn = true;
                 continue;
             }
             if let Some(newest) = newest.get_mut(&document)
@@ -299,6 +314,7 @@ impl WebhookDeliveryActor {
                 since: Instant::now(),
                 _memory: memory.clone(),
             };
+            *sent = true;
             match newest.get(&document) {
                 Some(newest) => coalesced.push((entry, newest.older)),
                 None => self.life.lanes.push(entry),
@@ -309,6 +325,11 @@ impl WebhookDeliveryActor {
         }
         if whole {
             *after = end.or(*after);
+        }
+        *vain_pages += u32::from(had_their_turn);
+        if *vain_pages >= may_read_in_vain {
+            *exhausted = true;
+            self.life.drain.vain_passes += 1;
         }
         self.coalesce(coalesced);
     }
@@ -350,9 +371,11 @@ impl WebhookDeliveryActor {
             self.rows_are(Rows { dead: true, ..self.life.rows });
         }
         let now = Instant::now();
+        let in_vain = |at: i64| matches!(self.life.drain.pass, Pass::Running { as_of_ms, sent: false, .. } if at <= as_of_ms);
         let next_attempt = backlog.next_attempt_at_ms.map(|at| {
-            let wait = u64::try_from(at - self.now_ms()).unwrap_or(0);
-            now + Duration::from_millis(wait).max(SOON)
+            let wait = Duration::from_millis(u64::try_from(at - self.now_ms()).unwrap_or(0));
+            // A pass for which its time had come did not bring it: it waits for something else, like a commit.
+            now + wait.max(if in_vain(at) { RECHECK } else { SOON })
         });
         let recheck = match (self.life.drain.appended, next_attempt) {
             (true, _) => SOON,

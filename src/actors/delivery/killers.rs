@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use actix::prelude::*;
 
-use super::requests::dead_letter;
+use super::answers::dead_letter;
 use super::{Rows, WebhookDeliveryActor};
 use crate::actors::refused::keep_refused;
 use crate::actors::stash::write_all;

@@ -6,8 +6,9 @@
 //! - `intake`: unsettled transfers come from the inbox. One whose document has a row goes behind it into the stash, one that
 //!   does not fit is spilled there; the others go into the lanes.
 //! - `lanes`: one a document, one request at a time in each.
-//! - `requests`: what is sent, and what its answer leads to; `permission`: by what it must still be allowed as it goes out.
+//! - `requests`: what is sent; `permission`: by what it must still be allowed as it goes out; `answers`: what its answer leads to.
 //! - `quota`: how much may wait in the stash.
+//! - `burial`: what waits for a client that is gone is dead.
 //! - `drain`: rows of the stash come back into the lanes, oldest first.
 //! - `killers`: transfers that broke this actor more than once.
 //! - `attempts`: what is remembered of what was sent.
@@ -16,7 +17,9 @@
 //!
 //! A restart loses nothing: what was unsettled is taken from the inbox again, what has a row stays in the stash.
 
+mod answers;
 mod attempts;
+mod burial;
 mod client;
 mod drain;
 #[cfg(debug_assertions)]
@@ -42,6 +45,7 @@ use tokio::time::Instant;
 
 use self::attempts::Recent;
 pub use self::attempts::RecentDeliveries;
+use self::burial::Burial;
 use self::drain::Drain;
 use self::intake::Intake;
 use self::lanes::Lanes;
@@ -164,6 +168,8 @@ struct Life {
     rate: RateGate,
     /// Requests at once, at most: few after the webhook came back.
     slow_start: usize,
+    /// Somebody asked to see it tried, and no answer has come since.
+    try_asked: bool,
     /// Endpoint failures since the last success.
     endpoint_failures: u32,
     /// Documents that were answered 401, 403 or 404 since the last success.
@@ -172,6 +178,7 @@ struct Life {
     /// that fail.
     probed: HashSet<DocumentHash>,
     quota: Quota,
+    burial: Burial,
     drain: Drain,
     writes: Writes,
     timer: Option<Instant>,
@@ -242,10 +249,12 @@ impl Life {
             not_allowed: false,
             rate: RateGate::default(),
             slow_start: usize::MAX,
+            try_asked: false,
             endpoint_failures: 0,
             refused: HashSet::new(),
             probed: HashSet::new(),
             quota: Quota::default(),
+            burial: Burial::default(),
             drain: Drain::default(),
             writes: Writes::default(),
             timer: None,
@@ -436,6 +445,7 @@ impl Handler<TryNow> for WebhookDeliveryActor {
     fn handle(&mut self, _: TryNow, ctx: &mut Self::Context) {
         self.cell.handling("TryNow");
         self.happened(ClientEvent::TryNow);
+        self.life.try_asked = true;
         // A pass that runs goes on; what it left out, for its time has not come, goes with the next.
         self.life.drain.all_at_once();
         self.pump(ctx);

@@ -55,9 +55,14 @@ impl Quota {
         }
     }
 
+    /// An earlier life, or process, said that it was full, or had room. How much waits is to be asked.
+    pub(super) fn is_as_before(&mut self, full: bool) {
+        *self = Self { full, ..Self::default() };
+    }
+
     /// Whether nothing more may wait.
     pub(super) fn is_full(&self) -> bool {
-        self.full
+        self.full && self.known.is_some()
     }
 
     /// What waits is this. Full at all of it, with room again at 90 %.
@@ -178,6 +183,12 @@ mod tests {
         ] {
             known.learn(&backlog(rows, bytes), &quota);
             assert_eq!(known.is_full(), full, "{rows} rows, {bytes} bytes");
+        }
+        for (rows, full) in [(95, true), (89, false)] {
+            known.is_as_before(true);
+            assert!(known.is_due(&quota) && !known.is_full(), "nothing is dropped before it is known");
+            known.learn(&backlog(rows, 10), &quota);
+            assert_eq!(known.is_full(), full, "{rows} rows after a restart");
         }
         known.learn(&backlog(98, 10), &quota);
         known.appended(10);

@@ -1,4 +1,4 @@
-//! Requests: what goes on the wire, and what its answer leads to.
+//! Requests: what goes on the wire, and what becomes of it while no answer comes.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -13,35 +13,27 @@ use futures_util::FutureExt as _;
 use prometheus::IntGauge;
 use tokio::time::Instant;
 
+use super::answers::Answered;
 use super::drain::Lease;
-use super::lanes::{Entry, Origin};
+use super::lanes::Entry;
 use super::permission::Permission;
 use super::writes::After;
-use super::{Rows, Target, WebhookDeliveryActor};
-use crate::actors::delivery_fleet::Gone;
+use super::{Target, WebhookDeliveryActor};
 use crate::actors::inbox::Fence;
-use crate::domain::client_state::{ClientEvent, Phase};
 use crate::domain::config::{DeliverySettings, RateLimit};
-use crate::domain::delivery::{self, Answer, Failure, FailureClass, NoAnswer, Outcome};
-use crate::domain::operational_event::{Happening, OperationalEvent};
-use crate::domain::stash::{Claim, NewRow, RowFailure, StashWrite};
-use crate::domain::transfer::{DocumentHash, Sequence, Transfer};
+use crate::domain::delivery::{self, NoAnswer};
+use crate::domain::stash::{NewRow, StashWrite};
+use crate::domain::transfer::DocumentHash;
 use crate::ports::webhook_sender::SendError;
-
-/// Endpoint failures in a row that close the gate of the whole client: one of many is noise.
-const FAILURES_IN_A_ROW: u32 = 3;
-
-/// Documents answered 401, 403 or 404 in a row that do the same: then it is the config, not a document.
-const REFUSED_DOCUMENTS: usize = 5;
 
 /// How much longer than its timeout a request may take until its end is known here.
 const GRACE: Duration = Duration::from_secs(3);
 
 /// A request on the wire.
 pub(super) struct InFlight {
-    entry: Entry,
+    pub(super) entry: Entry,
     /// It has a row, claimed by this life: it is settled, or will be when the row is durable.
-    insured: bool,
+    pub(super) insured: bool,
     /// By then it is answered, or has timed out: else nobody works on it any more.
     ends: Instant,
 }
@@ -182,203 +174,6 @@ impl WebhookDeliveryActor {
         self.inbox.puts_down();
     }
 
-    fn answered(&mut self, answered: Answered) {
-        let Some(InFlight { entry, insured, .. }) = self.life.in_flight.remove(&answered.sequence) else {
-            return;
-        };
-        self.inbox.takes_in_hand(&entry.transfer);
-        self.follow_answer(entry, insured, answered);
-        self.inbox.puts_down();
-    }
-
-    fn follow_answer(&mut self, entry: Entry, insured: bool, answered: Answered) {
-        let Some(result) = answered.result else { return self.not_started(entry, insured) };
-        let now_ms = self.now_ms();
-        if let Err(err) = &result {
-            log::debug!(
-                "attempt failed err={err} event={} client={}",
-                entry.transfer.event_id,
-                self.client()
-            );
-        }
-        let outcome = delivery::classify(result.as_ref().map_err(|err| err.reason), now_ms);
-        self.note_attempt(&entry, &result, &outcome, answered.took, answered.settings.clone());
-        let metrics = &self.services.metrics;
-        metrics.request_seconds.observe(answered.took.as_secs_f64());
-        match outcome {
-            Outcome::Delivered => {
-                metrics.deliveries.with_label_values(&["delivered", ""]).inc();
-                let age_ms = (now_ms - entry.transfer.ts_ms).max(0);
-                metrics.delivery_seconds.observe(age_ms as f64 / 1000.0);
-                let age = Duration::from_millis(age_ms.unsigned_abs());
-                self.services.meters.delivered(&self.meter, answered.took, age, now_ms);
-                self.delivered(entry, insured);
-            }
-            Outcome::Gone => {
-                metrics.deliveries.with_label_values(&["gone", "status_410"]).inc();
-                self.meter.failed("status_410", now_ms);
-                // The one that was asked: the config may name another by now.
-                let webhook = answered.settings.webhook.clone();
-                self.fleet.do_send(Gone { client: self.client().clone(), webhook });
-                let failure = Failure {
-                    class: FailureClass::Endpoint,
-                    reason: "status_410".to_owned(),
-                    status: Some(410),
-                    retry_after: None,
-                };
-                self.failed(entry, insured, failure);
-            }
-            Outcome::Failed(failure) => {
-                metrics.deliveries.with_label_values(&["failed", &failure.reason]).inc();
-                self.meter.failed(&failure.reason, now_ms);
-                self.failed(entry, insured, failure);
-            }
-        }
-    }
-
-    /// There was no permission any more: the entry waits at its place.
-    fn not_started(&mut self, entry: Entry, insured: bool) {
-        if insured {
-            // It has a row, which goes by the drain.
-            let reason = "not_started".to_owned();
-            self.keep(
-                entry,
-                insured,
-                Failure { class: FailureClass::Endpoint, reason, status: None, retry_after: None },
-            );
-        } else {
-            self.life.lanes.put_back(entry);
-        }
-    }
-
-    fn delivered(&mut self, entry: Entry, insured: bool) {
-        self.life.endpoint_failures = 0;
-        self.life.refused.clear();
-        self.life.probed.clear();
-        if self.life.state.is_probing() {
-            // The documents that this pass left out for the probe come with the next.
-            self.life.drain.begin_anew();
-            self.life.slow_start = 1;
-        }
-        // It may live, and hardly stand: with each answer one request more.
-        self.life.slow_start = self.life.slow_start.saturating_add(1);
-        self.happened(ClientEvent::Delivered);
-        let Entry { transfer, lane, origin, .. } = entry;
-        let sequence = transfer.sequence;
-        match origin {
-            Origin::Row { .. } => {
-                self.life.writes.push_of_drain(StashWrite::Delivered { transfer }, After::RowDecided);
-            }
-            Origin::Live { .. } if insured => {
-                // It is settled by the write of its row. While that row stands it would be sent again after a crash: then
-                // nothing newer may have gone out, for that would not come again.
-                self.life.drain.block(lane);
-                self.life.writes.push(StashWrite::Delivered { transfer }, After::RowDecided);
-                self.life.writes.push_mark(After::FreeLane(lane));
-                return;
-            }
-            Origin::Live { supersedes: true } => {
-                self.life.writes.push(StashWrite::Delivered { transfer }, After::Settle(sequence));
-            }
-            Origin::Live { .. } => self.inbox.settle(sequence),
-        }
-        self.life.lanes.finish(lane);
-    }
-
-    fn failed(&mut self, entry: Entry, insured: bool, failure: Failure) {
-        let document = entry.transfer.document_hash;
-        let (class, retry_after) = (failure.class, failure.retry_after);
-        let reason = failure.reason.clone();
-        self.happened(ClientEvent::RequestFailed { class, reason: reason.clone() });
-        self.keep(entry, insured, failure);
-
-        match class {
-            FailureClass::Endpoint => {
-                self.life.endpoint_failures = self.life.endpoint_failures.saturating_add(1)
-            }
-            FailureClass::Config => {
-                self.life.refused.insert(document);
-            }
-            FailureClass::Payload => {}
-        }
-        let degraded = self.life.state.phase == Phase::Degraded;
-        let endpoint = class == FailureClass::Endpoint
-            && (degraded || retry_after.is_some() || self.life.endpoint_failures >= FAILURES_IN_A_ROW);
-        let refused =
-            self.life.refused.len() >= REFUSED_DOCUMENTS || (class == FailureClass::Config && degraded);
-        if endpoint || refused {
-            self.life.refused.clear();
-            self.happened(ClientEvent::EndpointFailed { reason, retry_after });
-            self.life.drain.each_in_its_time();
-            self.leave_rows();
-            self.life.drain.begin_anew();
-        }
-    }
-
-    /// Writes down what became of a failed attempt: the payload waits in the stash.
-    fn keep(&mut self, entry: Entry, insured: bool, failure: Failure) {
-        let retry = &self.services.limits.retry;
-        let Entry { transfer, lane, origin, .. } = entry;
-        let (attempts, payload_failures) = match origin {
-            Origin::Live { .. } => (1, 0),
-            Origin::Row { attempts, payload_failures } => (attempts + 1, payload_failures),
-        };
-        // The webhook's own failures are paced by the client's gate; a payload's (or its config's) grow by row.
-        let paced_by_gate = match failure.class {
-            FailureClass::Endpoint => true,
-            FailureClass::Config => self.life.state.phase == Phase::Degraded,
-            FailureClass::Payload => false,
-        };
-        let step = if paced_by_gate { 1 } else { attempts };
-        let delay = retry.delay(step, fastrand::f64());
-        let row = RowFailure {
-            class: failure.class,
-            reason: failure.reason,
-            status: failure.status,
-            next_attempt_at_ms: self.now_ms() + i64::try_from(delay.as_millis()).unwrap_or(i64::MAX),
-        };
-        let event_id = transfer.event_id.clone();
-        match origin {
-            Origin::Row { .. } => {
-                let gives_up = failure.class == FailureClass::Payload
-                    && payload_failures + 1 >= self.services.limits.payload_attempts
-                    && self.life.state.failed_rounds == 0;
-                if gives_up {
-                    log::warn!(
-                        "payload is a dead letter reason={} event={event_id} client={}",
-                        row.reason,
-                        self.client()
-                    );
-                    self.services.events.record(dead_letter(&transfer, &row, attempts, self.now_ms()));
-                    // What waits behind it in this lane goes when it is durable.
-                    self.rows_are(Rows { dead: true, ..self.life.rows });
-                    let dead = StashWrite::Dead { event_id, failure: row };
-                    self.life.writes.push_of_drain(dead, After::RowDead(lane));
-                } else {
-                    // What waits behind it in this lane stays in the stash, and is read again after it.
-                    let behind = self.life.lanes.take_behind(lane);
-                    self.entries_to_stash(behind, "behind");
-                    self.life.lanes.finish(lane);
-                    self.life.drain.block(lane);
-                    let failed = StashWrite::Failed { event_id, failure: row };
-                    self.life.writes.push_of_drain(failed, After::RowDecided);
-                }
-            }
-            Origin::Live { .. } => {
-                if insured {
-                    self.rows_wait();
-                    self.life.drain.block(lane);
-                    self.life.writes.push(StashWrite::Failed { event_id, failure: row }, After::RowDecided);
-                } else {
-                    self.insert_row(transfer, Some(row), "failed");
-                }
-                let behind = self.life.lanes.take_behind(lane);
-                self.entries_to_stash(behind, "behind");
-                self.life.writes.push_mark(After::CloseLane(lane));
-            }
-        }
-    }
-
     /// Begins anew when a request has no end: whatever it waits for, its timeout did not help. It is to blame.
     pub(super) fn look_for_endless(&mut self) {
         let now = Instant::now();
@@ -421,45 +216,4 @@ impl WebhookDeliveryActor {
 async fn unless<T>(fence: Fence, request: impl Future<Output = Option<T>>) -> Option<T> {
     let mut request = std::pin::pin!(request);
     poll_fn(|task| if fence.is_up() { Poll::Ready(None) } else { request.as_mut().poll(task) }).await
-}
-
-/// What the operator is told of a payload that is given up.
-pub(super) fn dead_letter(
-    transfer: &Transfer,
-    row: &RowFailure,
-    attempts: u32,
-    now_ms: i64,
-) -> OperationalEvent {
-    OperationalEvent::new(Happening::DeadLetter, now_ms)
-        .of(&transfer.client)
-        .because(&row.reason)
-        .with("event_id", transfer.event_id.as_str())
-        .with("document", &*transfer.document)
-        .with("attempts", attempts)
-}
-
-/// A request is done.
-#[derive(Message)]
-#[rtype(result = "()")]
-struct Answered {
-    /// The life that sent it: an answer to an earlier one is nobody's.
-    claim: Claim,
-    sequence: Sequence,
-    /// By which it was sent.
-    settings: Arc<DeliverySettings>,
-    /// `None`: it was not started.
-    result: Option<Result<Answer, SendError>>,
-    took: Duration,
-}
-
-impl Handler<Answered> for WebhookDeliveryActor {
-    type Result = ();
-
-    fn handle(&mut self, answered: Answered, ctx: &mut Self::Context) {
-        self.cell.handling("Answered");
-        if answered.claim == self.life.claim {
-            self.answered(answered);
-            self.pump(ctx);
-        }
-    }
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use actix::prelude::*;
 
+use super::WebhookDeliveryActor;
 use super::lanes::{Entry, LaneKey};
-use super::{Target, WebhookDeliveryActor};
 use crate::actors::refused::keep_refused;
 use crate::actors::stash::write_all;
 use crate::domain::stash::StashWrite;
@@ -284,9 +284,7 @@ impl WebhookDeliveryActor {
                 After::Ask(batch) => self.ask_stash(batch, ctx),
             }
         }
-        if self.life.target == Target::Gone && self.life.rows.pending {
-            self.bury(ctx);
-        }
+        self.bury(ctx);
     }
 
     /// The head of a lane has a row. What came behind it meanwhile follows it into the stash.

@@ -68,6 +68,9 @@ impl Handler<Sweep> for DeliveryFleetActor {
         self.absent.retain(|client, _| windows.ownership(partition_of(client, count)).is_some());
         self.ending.retain(|cell| cell.is_alive());
         let (registry, ending) = (self.kit.registry(), &mut self.ending);
+        registry.forget_retired(DELIVERY_KIND, |id| {
+            windows.ownership(partition_of(&ClientId::new(id), count)).is_none()
+        });
         let mut leases = Vec::new();
         self.clients.retain(|id, client| {
             let stays = windows.holds(client.inbox.ownership());

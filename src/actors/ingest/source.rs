@@ -1,6 +1,7 @@
 //! The source stage: change events -> routing -> transfer log, in one transaction with the source offsets.
 
 mod lookup;
+mod portion;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use futures_util::future::LocalBoxFuture;
 use tokio_util::sync::CancellationToken;
 
 use self::lookup::Lookup;
+use self::portion::{Portion, Written};
 use super::{LagProbe, Patience, Stage};
 use crate::actors::config_cache::{ConfigCacheActor, ConfigTable, Refresh};
 use crate::domain::change_event::{self, ChangeEvent, Op, SourceEvent, SourceNames, SourceRecord, Subject};
@@ -108,7 +110,7 @@ impl SourceStage {
         consumer: &dyn SourceConsumer,
         patience: &mut Patience,
     ) -> StoreResult<()> {
-        let mut lookup = Lookup::default();
+        let (mut lookup, mut portion) = (Lookup::default(), Portion::whole());
         loop {
             let batch = tokio::select! {
                 () = self.stop.cancelled() => return Ok(()),
@@ -116,7 +118,7 @@ impl SourceStage {
             };
             cell.handling("batch");
             let done = match batch {
-                Ok(records) => self.ingest(consumer, &mut lookup, &records).await,
+                Ok(records) => self.ingest(consumer, &mut lookup, &mut portion, &records).await,
                 Err(err) => Err(err),
             };
             match done {
@@ -141,6 +143,7 @@ impl SourceStage {
         &self,
         consumer: &dyn SourceConsumer,
         lookup: &mut Lookup,
+        portion: &mut Portion,
         records: &[SourceRecord],
     ) -> StoreResult<()> {
         let mut events = Vec::with_capacity(records.len());
@@ -154,23 +157,35 @@ impl SourceStage {
             if let SourceEvent::Change(change) = &event
                 && change.is_client_config(&self.mongo_prefix)
             {
-                self.commit(consumer, std::mem::take(&mut work)).await?;
+                self.commit(consumer, portion, std::mem::take(&mut work)).await?;
                 self.config_changed(config_hint(change)).await?;
             }
-            self.add(record, event, &mut work);
+            self.add(record, event, portion.refusal(&record.position), &mut work);
             give_way(record).await;
-            if work.bytes >= WORK_BYTES {
-                self.commit(consumer, std::mem::take(&mut work)).await?;
+            if work.bytes >= WORK_BYTES || portion.is_full(work.records) {
+                self.commit(consumer, portion, std::mem::take(&mut work)).await?;
             }
         }
-        self.commit(consumer, work).await
+        self.commit(consumer, portion, work).await
     }
 
-    async fn commit(&self, consumer: &dyn SourceConsumer, work: Work) -> StoreResult<()> {
+    async fn commit(
+        &self,
+        consumer: &dyn SourceConsumer,
+        portion: &mut Portion,
+        work: Work,
+    ) -> StoreResult<()> {
         if work.commit.offsets.is_empty() {
             return Ok(());
         }
-        consumer.commit(work.commit).await?;
+        let written = Written::of(&work.commit, work.records);
+        match consumer.commit(work.commit).await {
+            Ok(()) => portion.written(&written),
+            Err(err) => {
+                portion.failed(&written, &err);
+                return Err(err);
+            }
+        }
         // Counted once it is durable: a batch that is read again counts once.
         work.counts.add_to(&self.metrics);
         for said in work.said {
@@ -214,10 +229,14 @@ impl SourceStage {
         read.unwrap_or_else(|_| SourceEvent::Invalid(Subject::default(), "reading it panicked".to_owned()))
     }
 
-    /// Adds what becomes of a record to `work`.
-    fn add(&self, record: &SourceRecord, event: SourceEvent, work: &mut Work) {
+    /// Adds what becomes of a record to `work`: a dead letter, when it was refused.
+    fn add(&self, record: &SourceRecord, event: SourceEvent, refusal: Option<&str>, work: &mut Work) {
         let position = &record.position;
         work.commit.offsets.insert((position.topic.clone(), position.partition), position.offset + 1);
+        work.records += 1;
+        if let Some(why) = refusal {
+            return self.add_invalid(record, &subject_of(event), format!("it cannot be written: {why}"), work);
+        }
         match event {
             SourceEvent::Change(event) => {
                 let before = (work.commit.transfers.len(), work.bytes);
@@ -227,8 +246,7 @@ impl SourceStage {
                 } else {
                     (_, work.bytes) = before;
                     work.commit.transfers.truncate(before.0);
-                    let ChangeEvent { db, collection, id, .. } = *event;
-                    let subject = Subject { db: Some(db), collection: Some(collection), id: Some(id) };
+                    let subject = subject_of(SourceEvent::Change(event));
                     self.add_invalid(record, &subject, "routing it panicked".to_owned(), work);
                 }
             }
@@ -245,7 +263,7 @@ impl SourceStage {
         let position = &record.position;
         work.counts.events[3] += 1;
         work.said.push(format!(
-            "record cannot be read, kept as dead letter err={reason} topic={} partition={} offset={}",
+            "record is kept as dead letter err={reason} topic={} partition={} offset={}",
             position.topic, position.partition, position.offset
         ));
         let timestamp_ms = record.timestamp_ms;
@@ -310,6 +328,18 @@ async fn give_way(record: &SourceRecord) {
     }
 }
 
+fn subject_of(event: SourceEvent) -> Subject {
+    match event {
+        SourceEvent::Change(event) => {
+            let ChangeEvent { db, collection, id, .. } = *event;
+            Subject { db: Some(db), collection: Some(collection), id: Some(id) }
+        }
+        SourceEvent::Tombstone(subject)
+        | SourceEvent::Skip(subject, _)
+        | SourceEvent::Invalid(subject, _) => subject,
+    }
+}
+
 fn config_hint(event: &ChangeEvent) -> ConfigHint {
     ConfigHint {
         document_id: event.id.clone(),
@@ -323,6 +353,7 @@ fn config_hint(event: &ChangeEvent) -> ConfigHint {
 #[derive(Default)]
 struct Work {
     commit: IngestWork,
+    records: usize,
     bytes: usize,
     counts: Counts,
     /// What is logged when it is durable.

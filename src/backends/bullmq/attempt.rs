@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::link::{Link, SHORT};
 use super::millis;
-use super::records::{BACKOFF, attempts, since, tick};
+use super::records::{BACKOFF, attempts, since, tick, time};
 use crate::ports::job_queue::{JobEvent, JobOutcome, JobProcessor, JobVoice, TakenJob};
 use crate::ports::{BoxFuture, StoreResult};
 
@@ -48,10 +48,14 @@ impl Attempts {
             tick_ms: tick(&job),
             voice: Arc::new(Voice { link: self.link.clone(), id: job.id().to_owned() }),
         };
+        let Some(deadline) = self.first_deadline(&job).await else {
+            self.processor.happened(JobEvent::Lost { id: job.id().to_owned() });
+            return Err(Error::Delayed);
+        };
         // In this order: after a pause of the whole process the lost lock is seen before the handler goes on.
         let outcome = tokio::select! {
             biased;
-            () = self.lock_lost(&job) => {
+            () = self.lock_lost(&job, deadline) => {
                 self.processor.happened(JobEvent::Lost { id: job.id().to_owned() });
                 return Err(Error::Delayed);
             }
@@ -65,13 +69,30 @@ impl Attempts {
         self.settle(&job, outcome).await
     }
 
+    fn lock_ms(&self) -> i64 {
+        i64::try_from(self.link.options.lock.as_millis()).unwrap_or(i64::MAX)
+    }
+
+    /// Until when the lock is ours, by the boot clock. It began when Redis gave the job away: mostly a moment ago. A process that stood still
+    /// since then, or cannot tell because the time of day was set, renews it first. `None`: it is another's, or nobody can tell.
+    async fn first_deadline(&self, job: &Job) -> Option<i64> {
+        let (lock, clock) = (self.lock_ms(), &self.link.options.clock);
+        let asked = clock.boot_ms();
+        let tenth = lock / 10;
+        let is_fresh = |given| (-tenth..=tenth).contains(&(clock.now_ms() - time(given)));
+        if job.processed_on().is_some_and(is_fresh) {
+            return Some(asked + lock - 2 * tenth);
+        }
+        let token = job.token().unwrap_or_default();
+        let renewed = timeout(SHORT, job.extend_lock(token, millis(self.link.options.lock))).await;
+        matches!(renewed, Ok(Ok(()))).then_some(asked + lock)
+    }
+
     /// Renews the lock; comes back when it is lost.
-    async fn lock_lost(&self, job: &Job) {
-        let lock = i64::try_from(self.link.options.lock.as_millis()).unwrap_or(i64::MAX);
+    async fn lock_lost(&self, job: &Job, mut deadline: i64) {
+        let lock = self.lock_ms();
         let now = || self.link.options.clock.boot_ms();
         let token = job.token().unwrap_or_default();
-        // It began when Redis gave the job away, a little before this.
-        let mut deadline = now() + lock - lock / 10;
         let mut pause = self.link.options.lock / 3;
         loop {
             sleep(pause.min(since(deadline, now()))).await;

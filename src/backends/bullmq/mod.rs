@@ -21,6 +21,7 @@
 
 mod attempt;
 mod link;
+mod probe;
 mod queue;
 mod records;
 mod schedules;
@@ -30,6 +31,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::link::Link;
+pub use self::probe::probe;
 use self::queue::BullMqQueue;
 use crate::domain::config::Secret;
 use crate::domain::job::QueueSpec;

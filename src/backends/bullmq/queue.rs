@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bullmq::types::RetryOptions;
-use bullmq::{BulkJob, Error, Queue};
+use bullmq::{BulkJob, Error, Job, Queue};
 
 use super::link::{LONG, Link, SHORT};
 use super::records::{due, options_of, record, since, state, time};
@@ -87,7 +87,7 @@ impl JobQueue for BullMqQueue {
             // Its state lies elsewhere than the job: they belong together when nothing moved it meanwhile.
             let mut before = state(queue.get_job_state(id).await?);
             loop {
-                let job = queue.get_job(id).await?;
+                let job = find(&queue, id).await?;
                 let due = due_of(&queue, before, id).await?;
                 let after = state(queue.get_job_state(id).await?);
                 match (job, after) {
@@ -129,7 +129,7 @@ impl JobQueue for BullMqQueue {
 
     fn promote<'a>(&'a self, id: &'a str) -> BoxFuture<'a, StoreResult<Acted>> {
         Box::pin(self.link.ask(SHORT, async move |queue| {
-            let Some(job) = queue.get_job(id).await? else { return Ok(Acted::NotFound) };
+            let Some(job) = find(&queue, id).await? else { return Ok(Acted::NotFound) };
             match job.promote().await {
                 Err(Error::Script { code: -3, .. }) => refused(&queue, id).await,
                 done => done.map(|()| Acted::Done),
@@ -143,7 +143,7 @@ impl JobQueue for BullMqQueue {
 
     fn remove<'a>(&'a self, id: &'a str) -> BoxFuture<'a, StoreResult<Acted>> {
         Box::pin(self.link.ask(SHORT, async move |queue| {
-            if queue.get_job(id).await?.is_none() {
+            if find(&queue, id).await?.is_none() {
                 return Ok(Acted::NotFound);
             }
             match queue.remove(id).await {
@@ -253,8 +253,40 @@ async fn due_of(queue: &Queue, state: Option<JobState>, id: &str) -> Result<Opti
     Ok(score.map(due))
 }
 
+/// The job of this id. To the library every hash beside the jobs is one, and whoever removes it removes the settings of the queue.
+async fn find(queue: &Queue, id: &str) -> Result<Option<Job>, Error> {
+    if OTHER_KEYS.contains(&id) || queue.get_job_state(id).await? == bullmq::JobState::Unknown {
+        return Ok(None);
+    }
+    queue.get_job(id).await
+}
+
+/// What stands where a job of this id would stand.
+const OTHER_KEYS: [&str; 20] = [
+    "",
+    "active",
+    "completed",
+    "de",
+    "delayed",
+    "events",
+    "failed",
+    "id",
+    "limiter",
+    "marker",
+    "meta",
+    "paused",
+    "pc",
+    "prioritized",
+    "repeat",
+    "stalled",
+    "stalled-check",
+    "wait",
+    "waiting-children",
+    "metrics:completed",
+];
+
 async fn retry(queue: &Queue, id: &str) -> Result<Acted, Error> {
-    let Some(mut job) = queue.get_job(id).await? else { return Ok(Acted::NotFound) };
+    let Some(mut job) = find(queue, id).await? else { return Ok(Acted::NotFound) };
     let anew = RetryOptions { reset_attempts_made: true, reset_attempts_started: true };
     match job.retry("failed", Some(anew)).await {
         // The answer of the script is in the text only: the state says more.

@@ -185,6 +185,7 @@ impl Keeper {
 
     /// Looks after a worker until it has to end.
     async fn watch(&self, stop: &mut watch::Receiver<Option<Duration>>) -> End {
+        let demotions = self.attempts.link.demotions();
         let mut away: Option<Instant> = None;
         let mut still: Option<Instant> = None;
         loop {
@@ -194,6 +195,8 @@ impl Keeper {
             }
             let (asked, looked) = (Instant::now(), self.attempts.link.options.clock.boot_ms());
             match self.attempts.link.ask(SHORT, async |queue| self.has_due_work(&queue).await).await {
+                // The worker of the library has a connection of its own to it, and would stay there.
+                Err(_) if self.attempts.link.demotions() != demotions => return End::Replace,
                 Err(_) => {
                     away.get_or_insert(asked);
                 }
@@ -222,6 +225,8 @@ impl Keeper {
         let mut meta = redis::cmd("HMGET");
         meta.arg(queue.keys().meta()).arg("paused").arg("concurrency").arg("max");
         let held: Vec<Option<String>> = queue.connection().cmd(&mut meta).await?;
+        // A write that changes nothing: a replica answers questions too.
+        queue.connection().cmd::<()>(redis::cmd("HDEL").arg(queue.keys().meta()).arg("")).await?;
         if held.iter().any(Option::is_some) {
             return Ok(false);
         }

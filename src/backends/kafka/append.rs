@@ -14,7 +14,7 @@ use super::topics::{self, Cluster};
 use super::watch::Watch;
 use super::worker::Worker;
 use crate::domain::transfer::SourcePosition;
-use crate::ports::event_log::NewRecord;
+use crate::ports::event_log::{NewRecord, StillHeld};
 use crate::ports::{StoreError, StoreResult};
 
 /// Requests that wait go into one transaction up to this size.
@@ -91,8 +91,14 @@ impl Appender {
 
     /// Writes records of any kind in a transaction of their own.
     pub(super) async fn write(&self, records: Vec<Outgoing>) -> StoreResult<()> {
+        self.write_while(records, Arc::new(|| true)).await
+    }
+
+    /// Writes them if this holds when all is there but the commit.
+    pub(super) async fn write_while(&self, records: Vec<Outgoing>, held: StillHeld) -> StoreResult<()> {
         let writing = Arc::clone(&self.writing);
-        self.worker.run(move || lock(&writing.transactions).write(records, None).map(drop)).await
+        let write = move || lock(&writing.transactions).write_while(records, None, &*held).map(drop);
+        self.worker.run(write).await
     }
 
     async fn make(&self, mut topics: HashSet<Arc<str>>) -> StoreResult<()> {
@@ -143,6 +149,8 @@ impl Writing {
     fn take_waiting(&self) -> Vec<Request> {
         let (mut together, mut bytes) = (Vec::new(), 0);
         let mut waiting = lock(&self.waiting);
+        // Nobody learns what becomes of the others.
+        waiting.retain(|request| !request.answer.is_closed());
         while let Some(request) = waiting.front() {
             let size: usize = request.records.iter().map(size).sum();
             if !together.is_empty() && bytes + size > TOGETHER_BYTES {

@@ -105,6 +105,28 @@ pub(super) fn classed(code: Code, text: String) -> StoreError {
     }
 }
 
+/// What to do when the brokers never let us write transactions. `None`: they may later.
+pub(super) fn refused_transactions(err: &KafkaError) -> Option<&'static str> {
+    match err.rdkafka_error_code()? {
+        Code::TransactionalIdAuthorizationFailed => {
+            Some("allow Write and Describe on the transactional ids that begin with dispatcher-")
+        }
+        Code::ClusterAuthorizationFailed => Some("allow IdempotentWrite on the cluster"),
+        Code::InvalidTransactionTimeout => Some(
+            "lower transaction.timeout.ms in [kafka.options], or raise transaction.max.timeout.ms of the brokers",
+        ),
+        _ => None,
+    }
+}
+
+/// Why a record was not written. What the brokers do not let us do says nothing of the record: it waits until somebody has let us.
+pub(super) fn unwritten(code: Code, text: String) -> StoreError {
+    match code {
+        Code::TopicAuthorizationFailed => StoreError::Unavailable(text),
+        _ => classed(code, text),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,6 +138,13 @@ mod tests {
         assert!(matches!(of(Code::RebalanceInProgress), StoreError::Unavailable(_)));
         assert!(matches!(of(Code::AllBrokersDown), StoreError::Unavailable(_)));
         assert!(matches!(of(Code::MessageSizeTooLarge), StoreError::Refused(_)));
+    }
+
+    #[test]
+    fn a_right_that_was_taken_away_makes_no_dead_letters() {
+        let of = |code| unwritten(code, String::new());
+        assert!(matches!(of(Code::InvalidRecord), StoreError::Refused(_)));
+        assert!(of(Code::TopicAuthorizationFailed).is_transient());
     }
 
     #[test]

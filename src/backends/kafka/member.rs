@@ -129,6 +129,18 @@ pub(super) fn take(consumer: &BaseConsumer<Member>, partitions: &TopicPartitionL
     }
 }
 
+/// Reads these partitions, which are ours, from other offsets on, although librdkafka may have given them up where they were.
+pub(super) fn take_again(
+    consumer: &BaseConsumer<Member>,
+    partitions: &TopicPartitionList,
+) -> KafkaResult<()> {
+    if let Err(err) = let_go(consumer, partitions) {
+        // They were let go by an attempt that went no further.
+        log::debug!("partitions were not let go err={err}");
+    }
+    take(consumer, partitions)
+}
+
 /// Reads these partitions no more.
 pub(super) fn let_go(consumer: &BaseConsumer<Member>, partitions: &TopicPartitionList) -> KafkaResult<()> {
     match consumer.rebalance_protocol() {

@@ -11,11 +11,14 @@
 
 mod append;
 mod dead;
+mod ends;
 mod errors;
 mod filling;
 mod gaps;
 mod ingest;
 mod member;
+#[cfg(test)]
+mod mock;
 mod offsets;
 mod open;
 mod operational_events;
@@ -31,9 +34,8 @@ mod transfers;
 mod watch;
 mod worker;
 
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rdkafka::admin::AdminClient;
 use tokio::sync::watch::{Receiver, Sender};
@@ -41,6 +43,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::append::Appender;
 pub use self::errors::OpenError;
+use self::ends::Ends;
 use self::gaps::Gaps;
 pub use self::gaps::TellOperator;
 use self::ingest::Destinations;
@@ -56,18 +59,21 @@ use self::worker::Worker;
 use crate::domain::transfer::{NewTransfer, SourcePosition};
 use crate::ports::clock::Clock;
 use crate::ports::event_log::{
-    BatchLimits, DeadLetter, EventLog, NewRecord, SourceConsumer, TransferConsumer,
+    BatchLimits, DeadLetter, EventLog, NewRecord, SourceConsumer, StillHeld, TransferConsumer,
 };
-use crate::ports::log_registry::LogRegistry;
+use crate::ports::log_registry::{GroupBegin, LogRegistry};
 use crate::ports::operational_events::EventTopic;
 use crate::ports::source_progress::SourceProgress;
-use crate::ports::{BoxFuture, StoreResult};
+use crate::ports::{BoxFuture, StoreError, StoreResult};
 
 /// What librdkafka may fetch ahead for the source stream, and for all partitions of the transfer log together.
 const PREFETCH_BYTES: usize = 16 * 1024 * 1024;
 
 /// The brokers have this long to show that they are well.
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Whoever begins a group has this long; others wait until then. He commits in the first half of it, so that he is not overtaken.
+const BEGIN_WITHIN: Duration = Duration::from_secs(30);
 
 /// The event log on Kafka.
 pub struct KafkaEventLog {
@@ -80,10 +86,9 @@ pub struct KafkaEventLog {
     destinations: Destinations,
     incarnation: u32,
     appender: Appender,
+    ends: Arc<Ends>,
     /// Asks what is asked seldom.
     worker: Arc<Worker>,
-    /// Groups that were new to the registry and have no beginning yet.
-    new_groups: Mutex<HashSet<String>>,
     /// Consumers hold the other end until they have left their group.
     members: Sender<()>,
     stop: CancellationToken,
@@ -140,13 +145,15 @@ impl KafkaEventLog {
 
     async fn open_source(&self, group: String, limits: BatchLimits) -> StoreResult<Arc<dyn SourceConsumer>> {
         self.begin_group(&group).await?;
-        let batch_bytes = self.destinations.transfer_bytes.min(self.destinations.dead_bytes);
+        let batch_bytes = self.destinations.batch_bytes();
         let reader = source::Reader {
             config: self.options.member(&group, PREFETCH_BYTES),
             subscription: self.options.sources().subscription(),
             member: self.member(),
             limits,
             destinations: self.destinations.clone(),
+            admin: Arc::clone(&self.admin),
+            ends: Arc::clone(&self.ends),
             transactions: Transactions::new(
                 self.options.producer("ingest", batch_bytes),
                 self.options.transaction_timeout(),
@@ -164,21 +171,24 @@ impl KafkaEventLog {
         let admin = Arc::clone(&self.admin);
         let asked = move || Cluster::ask(admin.inner(), options::REQUEST_TIMEOUT);
         let partitions = self.worker.run(asked).await?.partitions_of(&self.options.sources());
-        // The registry says it once. What comes after it may fail.
-        let is_new = self.registry.is_new_group(group).await?;
-        let is_new = {
-            let mut new_groups = self.new_groups.lock().unwrap_or_else(PoisonError::into_inner);
-            is_new && new_groups.insert(group.to_owned()) || new_groups.contains(group)
-        };
         let (config, member) = (self.options.member(group, PREFETCH_BYTES), self.member());
-        let start = self.options.start;
-        let begin = move || match is_new {
-            true => source::start::begin_group(&config, member, &partitions, start),
-            false => source::start::wait_for_beginning(&config, member, &partitions),
-        };
-        Worker::once("kafka-start", begin).await?;
-        self.new_groups.lock().unwrap_or_else(PoisonError::into_inner).remove(group);
-        Ok(())
+        let until = Instant::now() + BEGIN_WITHIN / 2;
+        match self.registry.begin_group(group, BEGIN_WITHIN).await? {
+            GroupBegin::Known => {
+                let look = move || source::start::look_for_beginning(&config, member, &partitions);
+                Worker::once("kafka-start", look).await
+            }
+            GroupBegin::Ours => {
+                let start = self.options.start;
+                let begin = move || source::start::begin_group(&config, member, &partitions, start, until);
+                Worker::once("kafka-start", begin).await?;
+                // Not before it is committed: whoever comes after a crash between the two begins it again.
+                self.registry.group_begun(group).await
+            }
+            GroupBegin::Others => {
+                Err(StoreError::Unavailable(format!("another replica is about to begin group {group}")))
+            }
+        }
     }
 
     fn open_transfers(&self, group: &str, limits: BatchLimits) -> StoreResult<Arc<dyn TransferConsumer>> {
@@ -191,6 +201,7 @@ impl KafkaEventLog {
             limits,
             session_timeout: self.options.session_timeout,
             clock: Arc::clone(&self.clock),
+            ends: Arc::clone(&self.ends),
             gaps: self.gaps.clone(),
             watch: self.watch.clone(),
             stop: self.stop.clone(),
@@ -232,6 +243,16 @@ impl EventLog for KafkaEventLog {
 
     fn append_transfers(&self, transfers: Vec<NewTransfer>) -> BoxFuture<'_, StoreResult<()>> {
         Box::pin(async move { self.appender.write(self.destinations.transfers(&transfers)?).await })
+    }
+
+    fn append_transfers_while(
+        &self,
+        transfers: Vec<NewTransfer>,
+        held: StillHeld,
+    ) -> BoxFuture<'_, StoreResult<()>> {
+        Box::pin(async move {
+            self.appender.write_while(self.destinations.transfers(&transfers)?, held).await
+        })
     }
 
     fn keep_dead(&self, letters: Vec<DeadLetter>) -> BoxFuture<'_, StoreResult<()>> {

@@ -10,7 +10,7 @@ use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode as Code};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
 use super::errors::store_error;
-use crate::ports::StoreResult;
+use crate::ports::{StoreError, StoreResult};
 
 /// A partition of a topic.
 pub(super) type Partition = (Arc<str>, i32);
@@ -105,7 +105,7 @@ pub(super) enum Point {
 }
 
 /// Where this point is. Partitions that have no such record are left out, and those that cannot be asked while others can: a broker
-/// that is away must not hold up the partitions of the others.
+/// that is away must not hold up the partitions of the others. Takes `timeout` twice at most.
 pub(super) fn find<C: ConsumerContext>(
     consumer: &BaseConsumer<C>,
     partitions: &[Partition],
@@ -131,7 +131,12 @@ pub(super) fn find<C: ConsumerContext>(
     if all.is_ok() || partitions.len() == 1 {
         return all;
     }
-    let each: Vec<_> = partitions.iter().map(|one| asked(std::slice::from_ref(one), ALONE)).collect();
+    let until = Instant::now() + timeout;
+    let each = |one| match until.saturating_duration_since(Instant::now()).min(ALONE) {
+        Duration::ZERO => Err(StoreError::Unavailable("the others took too long".to_owned())),
+        left => asked(std::slice::from_ref(one), left),
+    };
+    let each: Vec<_> = partitions.iter().map(each).collect();
     if each.iter().all(Result::is_err) {
         return all;
     }
@@ -140,6 +145,12 @@ pub(super) fn find<C: ConsumerContext>(
 
 /// A partition that is asked alone must answer within this time.
 const ALONE: Duration = Duration::from_millis(500);
+
+/// How many offsets lie between where reading has come to and the ends.
+pub(super) fn unread(positions: &BTreeMap<Partition, i64>, ends: &BTreeMap<Partition, i64>) -> u64 {
+    let unread = positions.iter().filter_map(|(partition, next)| u64::try_from(ends.get(partition)? - next).ok());
+    unread.sum()
+}
 
 /// Moves these on to where the consumer has come to: behind the last record that was polled, and the ends of transactions after it.
 pub(super) fn advance<C: ConsumerContext>(
@@ -180,10 +191,17 @@ pub(super) fn begins<C: ConsumerContext>(
     timeout: Duration,
 ) -> StoreResult<BTreeMap<Partition, Begin>> {
     let committed = committed(consumer, partitions, timeout)?;
-    resume(consumer, partitions, &committed, timeout)
+    let mut begins = resume(consumer, partitions, &committed, timeout)?;
+    // What is committed is right mostly. Where it is not, the first fetch tells.
+    let as_committed =
+        |partition: &Partition| Begin { from: committed.get(partition).copied().unwrap_or(0), gap: None };
+    for partition in partitions {
+        begins.entry(partition.clone()).or_insert_with(|| as_committed(partition));
+    }
+    Ok(begins)
 }
 
-/// Where reading goes on that has come to `next`.
+/// Where reading goes on that has come to `next`. Partitions whose ends cannot be asked are left out.
 pub(super) fn resume<C: ConsumerContext>(
     consumer: &BaseConsumer<C>,
     partitions: &[Partition],
@@ -193,11 +211,10 @@ pub(super) fn resume<C: ConsumerContext>(
     let low = find(consumer, partitions, Point::Low, timeout)?;
     let end = find(consumer, partitions, Point::End, timeout)?;
     let place = |partition: &Partition| {
-        let low = low.get(partition).copied().unwrap_or(0);
-        let end = end.get(partition).copied().unwrap_or(i64::MAX);
-        (partition.clone(), begin(next.get(partition).copied(), low, end))
+        let (low, end) = (low.get(partition)?, end.get(partition)?);
+        Some((partition.clone(), begin(next.get(partition).copied(), *low, *end)))
     };
-    Ok(partitions.iter().map(place).collect())
+    Ok(partitions.iter().filter_map(place).collect())
 }
 
 #[cfg(test)]

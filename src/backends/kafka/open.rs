@@ -1,7 +1,7 @@
 //! Opens the log: topics and registry must agree on what the transfer log is.
 
-use std::collections::{BTreeMap, HashSet};
-use std::sync::{Arc, Mutex};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use rdkafka::admin::AdminClient;
 use rdkafka::consumer::BaseConsumer;
@@ -10,9 +10,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::KafkaEventLog;
 use super::append::Appender;
+use super::ends::Ends;
 use super::errors::{OpenError, open_error};
 use super::gaps::{Gaps, TellOperator};
-use super::ingest::Destinations;
+use super::ingest::{Destinations, Limits};
 use super::member::Member;
 use super::offsets::{self, Partition, Point};
 use super::options::{KafkaOptions, MAX_RECORD_BYTES, REQUEST_TIMEOUT, owned_option};
@@ -63,21 +64,24 @@ impl KafkaEventLog {
         let found = ensure(&admin, &worker, &topic).await?;
         check_partitions(topic.name, found.partitions, topic.partitions)?;
         let dead_bytes = check(&admin, topic.name).await?;
-        let transactions = Transactions::new(
+        let mut transactions = Transactions::new(
             options.producer("append", MAX_RECORD_BYTES),
             options.transaction_timeout(),
             watch.clone(),
         );
+        let begun = move || Ok((transactions.begin(), transactions));
+        let (begun, transactions) = worker.run(begun).await?;
+        begun?;
         Ok(Self {
             destinations: Destinations {
                 transfers: options.transfer_topic.as_str().into(),
                 partitions: log.partitions,
-                transfer_bytes,
                 dead: options.dead_topic.as_str().into(),
-                dead_bytes,
+                limits: Arc::new(Limits::new(transfer_bytes, dead_bytes)),
             },
             incarnation: log.incarnation,
             appender: Appender::new(Arc::clone(&admin), options.sources(), transactions)?,
+            ends: Arc::new(Ends::new(options.reader(), watch.clone())?),
             options,
             registry,
             gaps: Gaps::new(metrics.gaps.clone(), tell, Arc::clone(&clock)),
@@ -85,7 +89,6 @@ impl KafkaEventLog {
             admin,
             watch,
             worker,
-            new_groups: Mutex::new(HashSet::new()),
             members: watch::Sender::new(()),
             stop: CancellationToken::new(),
         })

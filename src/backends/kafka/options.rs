@@ -14,8 +14,8 @@ pub(super) const MAX_RECORD_BYTES: usize = 32 * 1024 * 1024;
 /// How long a request to the brokers may take before it counts as failed.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// After this time the brokers abort a transaction whose producer died. Until then nobody reads beyond it: it is as long as it
-/// takes the group to notice. `transaction.timeout.ms` in the options replaces it.
+/// After this time the brokers abort a small transaction whose producer died; large ones have longer. Until then nobody reads beyond it:
+/// it is as long as it takes the group to notice. `transaction.timeout.ms` in the options replaces it.
 const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A batch of records, before it is compressed.
@@ -128,10 +128,8 @@ impl KafkaOptions {
     /// A producer of transactions, to topics that take batches of this size. Its id is its own: what fences a member of a group is
     /// the group's generation.
     pub(super) fn producer(&self, purpose: &str, batch_bytes: usize) -> ClientConfig {
-        let timeout = millis(TRANSACTION_TIMEOUT);
         let batch_bytes = batch_bytes.min(BATCH_BYTES).to_string();
         let defaults = [
-            ("transaction.timeout.ms", timeout.as_str()),
             ("compression.type", "zstd"),
             // A transaction waits for its records: they are to go at once.
             ("linger.ms", "0"),
@@ -147,7 +145,7 @@ impl KafkaOptions {
         config
     }
 
-    /// How long a transaction may take as a whole.
+    /// How long a small transaction may take as a whole.
     pub(super) fn transaction_timeout(&self) -> Duration {
         let given = self.options.get("transaction.timeout.ms").and_then(|value| value.expose().parse().ok());
         given.map_or(TRANSACTION_TIMEOUT, Duration::from_millis)
@@ -187,7 +185,7 @@ const READING: [(&str, &str); 5] = [
 /// What a record's frame may take beside key, value and headers.
 const RECORD_ROOM: usize = 64 * 1024;
 
-fn millis(duration: Duration) -> String {
+pub(super) fn millis(duration: Duration) -> String {
     duration.as_millis().to_string()
 }
 

@@ -11,9 +11,11 @@ use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer as _, ConsumerContext};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 use rdkafka::metadata::{Metadata, MetadataTopic};
+use rdkafka::producer::{BaseProducer, Producer as _};
 use rdkafka::{ClientConfig, ClientContext};
 
-use super::options::{KafkaOptions, MAX_RECORD_BYTES, REQUEST_TIMEOUT};
+use super::errors::refused_transactions;
+use super::options::{KafkaOptions, MAX_RECORD_BYTES, REQUEST_TIMEOUT, millis};
 use super::sources::SourceTopics;
 use super::watch::Watch;
 use crate::ports::findings::Findings;
@@ -22,6 +24,9 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(3);
 
 /// It is a list.
 const DEAD_PARTITIONS: u32 = 1;
+
+/// They are few.
+const EVENTS_PARTITIONS: u32 = 1;
 
 /// Transfers that nobody reads for so long would be gone: an outage of a weekend is to be outlived.
 const LEAST_RETENTION: Duration = Duration::from_secs(3 * 24 * 3600);
@@ -73,9 +78,27 @@ pub async fn probe(options: &KafkaOptions, groups: &[&str], findings: &mut Findi
                     );
                 }
             }
-            None => creation(&admin, check, name, partitions, brokers, findings).await,
+            None => {
+                if let Err(why) = creation(&admin, check, name, partitions, brokers, findings).await {
+                    let advice = "allow Create on it, or make it by hand: docs/cluster.md has its settings";
+                    findings.fault(check, format!("is missing, and would not be made: {why}"), advice);
+                }
+            }
         }
     }
+    let events = "events topic";
+    match there(&options.events_topic) {
+        Some(topic) => findings.ok(events, format!("partitions: {}", topic.partitions().len())),
+        None => {
+            if let Err(why) =
+                creation(&admin, events, &options.events_topic, EVENTS_PARTITIONS, brokers, findings).await
+            {
+                let advice = "allow Create on it, or name another: DISPATCHER_EVENTS_TOPIC. Operational events go nowhere else meanwhile";
+                findings.warning(events, format!("is missing, and would not be made: {why}"), advice);
+            }
+        }
+    }
+    transactions(options, findings).await;
     if let Some(dead) =
         there(&options.dead_topic).filter(|dead| dead.partitions().len() != DEAD_PARTITIONS as usize)
     {
@@ -246,24 +269,39 @@ async fn creation(
     partitions: u32,
     brokers: usize,
     findings: &mut Findings,
-) {
+) -> Result<(), String> {
     let replicas = i32::try_from(brokers.clamp(1, 3)).unwrap_or(1);
     let topic =
         NewTopic::new(name, i32::try_from(partitions).unwrap_or(i32::MAX), TopicReplication::Fixed(replicas));
     let options = AdminOptions::new().request_timeout(Some(ANSWER_WITHIN)).validate_only(true);
     let asked = admin.create_topics([&topic], &options).await;
-    let refused = match asked.as_deref() {
-        Ok([Ok(_)]) => None,
-        Ok([Err((_, code))]) => Some(code.to_string()),
-        Ok(_) => Some("no answer".to_owned()),
-        Err(err) => Some(err.to_string()),
-    };
-    match refused {
-        None => findings.ok(check, format!("will be made, partitions: {partitions}, replicas: {replicas}")),
-        Some(why) => {
-            let advice = "allow Create on it, or make it by hand: docs/cluster.md has its settings";
-            findings.fault(check, format!("is missing, and would not be made: {why}"), advice);
+    match asked.as_deref() {
+        Ok([Ok(_)]) => {
+            findings.ok(check, format!("will be made, partitions: {partitions}, replicas: {replicas}"));
+            Ok(())
         }
+        Ok([Err((_, code))]) => Err(code.to_string()),
+        Ok(_) => Err("no answer".to_owned()),
+        Err(err) => Err(err.to_string()),
+    }
+}
+
+/// Whether we may write transactions. Begins a producer whose name is the same each time, so that no more than one is left.
+async fn transactions(options: &KafkaOptions, findings: &mut Findings) {
+    let mut config = options.producer("check", MAX_RECORD_BYTES);
+    config.set("transactional.id", "dispatcher-check");
+    config.set("transaction.timeout.ms", millis(options.transaction_timeout()));
+    let begun = blocking(move || {
+        let producer: BaseProducer = config.create().map_err(|err| err.to_string())?;
+        Ok(producer.init_transactions(REQUEST_TIMEOUT).map_err(|err| {
+            let why = refused_transactions(&err);
+            (err.to_string(), why.unwrap_or("see what holds up the coordinator of transactions"))
+        }))
+    });
+    match begun.await {
+        Ok(Ok(())) => findings.ok("transactions", "can be written"),
+        Ok(Err((found, advice))) => findings.fault("transactions", found, advice),
+        Err(err) => findings.fault("transactions", err, "see [kafka.options]"),
     }
 }
 

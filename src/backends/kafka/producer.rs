@@ -2,25 +2,27 @@
 
 #[cfg(test)]
 mod bench;
+mod flight;
+mod pace;
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use rdkafka::ClientConfig;
-use rdkafka::ClientContext;
-use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::ConsumerGroupMetadata;
-use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
-use rdkafka::message::{Message, OwnedHeaders};
-use rdkafka::producer::{
-    BaseRecord, DeliveryResult, Producer as _, ProducerContext, PurgeConfig, ThreadedProducer,
-};
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode as Code};
+use rdkafka::message::OwnedHeaders;
+use rdkafka::producer::{BaseRecord, Producer as _, PurgeConfig, ThreadedProducer};
 use rdkafka::topic_partition_list::TopicPartitionList;
 
-use super::errors::{classed, store_error};
+use self::flight::{Flight, Reports, Ticket};
+use self::pace::{Pace, Seen};
+use super::errors::{OpenError, open_error, refused_transactions, store_error};
+use super::options::{REQUEST_TIMEOUT, millis};
 use super::watch::Watch;
+use crate::ports::event_log::lease_is_over;
 use crate::ports::{StoreError, StoreResult};
 
 /// The brokers have this long to abort; then the producer begins anew, which aborts as well.
@@ -36,6 +38,12 @@ pub(super) struct Outgoing {
     pub(super) headers: OwnedHeaders,
 }
 
+impl Outgoing {
+    fn bytes(&self) -> usize {
+        self.key.as_ref().map_or(0, Bytes::len) + self.value.as_ref().map_or(0, Bytes::len)
+    }
+}
+
 /// Offsets that a member of a group commits in a transaction.
 pub(super) struct GroupOffsets {
     pub(super) next: TopicPartitionList,
@@ -49,40 +57,80 @@ pub(super) type Place = (i32, i64);
 /// A transactional producer. Its methods block.
 pub(super) struct Transactions {
     config: ClientConfig,
-    timeout: Duration,
+    /// `batch.size` as it was configured.
+    batch_bytes: usize,
+    pace: Pace,
     watch: Watch,
-    producer: Option<ThreadedProducer<Reports>>,
+    producer: Option<Timed>,
     /// The last transaction may be open still.
     unfinished: bool,
 }
 
+/// A producer with the time that the brokers give its transactions.
+struct Timed {
+    producer: ThreadedProducer<Reports>,
+    time: Duration,
+}
+
 impl Transactions {
+    /// `timeout` is for small transactions: large ones have longer.
     pub(super) fn new(config: ClientConfig, timeout: Duration, watch: Watch) -> Self {
-        Self { config, timeout, watch, producer: None, unfinished: false }
+        let batch_bytes = config.get(BATCH_SIZE).and_then(|bytes| bytes.parse().ok()).unwrap_or(usize::MAX);
+        Self { config, batch_bytes, pace: Pace::new(timeout), watch, producer: None, unfinished: false }
+    }
+
+    /// Begins, so that what the brokers do not allow is known before anything depends on it.
+    pub(super) fn begin(&mut self) -> Result<(), OpenError> {
+        self.producer = Some(self.connect(self.pace.base()).map_err(|err| {
+            let advice = refused_transactions(&err);
+            advice.map_or_else(|| open_error(err.clone()), |advice| OpenError::Refused(format!("{err}: {advice}")))
+        })?);
+        Ok(())
+    }
+
+    /// The topics take no larger batches than this from now on.
+    pub(super) fn fit(&mut self, batch_bytes: usize) {
+        let bytes = batch_bytes.min(self.batch_bytes).to_string();
+        if self.config.get(BATCH_SIZE) != Some(bytes.as_str()) {
+            self.config.set(BATCH_SIZE, bytes);
+            self.producer = None;
+        }
     }
 
     /// Writes everything or nothing. After an error whose outcome is not known the group's committed offsets tell it: a producer
-    /// that begins anew ends the old transaction first.
+    /// that begins anew ends the old transaction first. `Refused`: it will never be written, whatever the brokers' health; what is too much
+    /// for one transaction may go in parts.
     pub(super) fn write(
         &mut self,
         records: Vec<Outgoing>,
         offsets: Option<&GroupOffsets>,
     ) -> StoreResult<Vec<Place>> {
-        let producer = match self.producer.take() {
-            Some(producer) => producer,
-            None => self.connect()?,
-        };
-        let deadline = Instant::now() + self.timeout;
-        let failure = match transact(&producer, records, offsets, deadline) {
+        self.write_while(records, offsets, &|| true)
+    }
+
+    /// The same, but nothing when `held` does not hold right before the commit: `Fenced` then.
+    pub(super) fn write_while(
+        &mut self,
+        records: Vec<Outgoing>,
+        offsets: Option<&GroupOffsets>,
+        held: &dyn Fn() -> bool,
+    ) -> StoreResult<Vec<Place>> {
+        let bytes = records.iter().map(Outgoing::bytes).sum();
+        let Timed { producer, time } = self.timed(self.pace.time_for(bytes))?;
+        let deadline = Instant::now() + time;
+        let flight = Arc::new(Flight::of(records.len()));
+        let failure = match transact(&producer, &flight, records, offsets, held, deadline) {
             Ok(places) => {
                 self.watch.well();
-                self.producer = Some(producer);
+                self.pace.worked();
+                self.producer = Some(Timed { producer, time });
                 return Ok(places);
             }
             Err(failure) => failure,
         };
+        let seen = flight.seen(deadline);
         if failure.may_abort && abort(&producer) {
-            self.producer = Some(producer);
+            self.producer = Some(Timed { producer, time });
         } else {
             log::warn!("producer begins anew err={}", failure.err);
             drop(producer);
@@ -90,25 +138,65 @@ impl Transactions {
             // If not now, then before anybody asks what came of it.
             let _ = self.end_last();
         }
-        Err(failure.err)
+        Err(self.judged(failure.err, bytes, time, seen))
+    }
+
+    /// What is too large for the longest time is refused: it would be tried for ever.
+    fn judged(&mut self, err: StoreError, bytes: usize, time: Duration, seen: Seen) -> StoreError {
+        if !err.is_transient() || !self.pace.failed(time, seen) {
+            return err;
+        }
+        let time = humantime::format_duration(time);
+        StoreError::Refused(format!("{} records of {bytes} bytes are too much for {time}", seen.records))
     }
 
     /// Ends a transaction that was left open: until then the brokers do not say what the group has committed.
     pub(super) fn end_last(&mut self) -> StoreResult<()> {
         if self.unfinished {
-            self.producer = Some(self.connect()?);
+            self.producer = Some(self.connect(self.pace.base())?);
         }
         Ok(())
     }
 
-    fn connect(&mut self) -> StoreResult<ThreadedProducer<Reports>> {
-        let reports = Reports(self.watch.clone());
-        let producer: ThreadedProducer<Reports> = self.config.create_with_context(reports)?;
-        producer.init_transactions(self.timeout)?;
-        self.unfinished = false;
-        Ok(producer)
+    /// A producer whose transactions have this time, or what the brokers allow.
+    fn timed(&mut self, time: Duration) -> StoreResult<Timed> {
+        match self.producer.take() {
+            Some(timed) if timed.time == time => Ok(timed),
+            other => {
+                drop(other);
+                Ok(self.connect(time)?)
+            }
+        }
+    }
+
+    fn connect(&mut self, mut time: Duration) -> KafkaResult<Timed> {
+        loop {
+            let mut config = self.config.clone();
+            config.set("transaction.timeout.ms", millis(time));
+            let producer: ThreadedProducer<Reports> =
+                config.create_with_context(Reports(self.watch.clone()))?;
+            match producer.init_transactions(REQUEST_TIMEOUT) {
+                Ok(()) => {
+                    self.unfinished = false;
+                    return Ok(Timed { producer, time });
+                }
+                Err(err)
+                    if err.rdkafka_error_code() == Some(Code::InvalidTransactionTimeout)
+                        && self.pace.is_refused(time) =>
+                {
+                    log::warn!(
+                        "brokers allow no transaction of {}: see their transaction.max.timeout.ms",
+                        humantime::format_duration(time)
+                    );
+                    time = self.pace.time_for(usize::MAX);
+                }
+                Err(err) => return Err(err),
+            }
+        }
     }
 }
+
+const BATCH_SIZE: &str = "batch.size";
 
 struct Failure {
     err: StoreError,
@@ -132,14 +220,15 @@ impl Failure {
 
 fn transact(
     producer: &ThreadedProducer<Reports>,
+    flight: &Arc<Flight>,
     records: Vec<Outgoing>,
     offsets: Option<&GroupOffsets>,
+    held: &dyn Fn() -> bool,
     deadline: Instant,
 ) -> Result<Vec<Place>, Failure> {
     producer.begin_transaction().map_err(Failure::of)?;
-    let flight = Arc::new(Flight::of(records.len()));
     for (index, record) in records.into_iter().enumerate() {
-        send(producer, &flight, index, record, deadline)
+        send(producer, flight, index, record, deadline)
             .map_err(|err| Failure::abortable(flight.reason().unwrap_or(err)))?;
     }
     if let Some(GroupOffsets { next, member }) = offsets {
@@ -148,6 +237,9 @@ fn transact(
     }
     let places = flight.landed(deadline).map_err(Failure::abortable)?;
     settle(producer);
+    if !held() {
+        return Err(Failure::abortable(lease_is_over()));
+    }
     match until(deadline, |left| producer.commit_transaction(left)) {
         Ok(()) => Ok(places),
         Err(KafkaError::Transaction(err)) if err.txn_requires_abort() => {
@@ -210,100 +302,4 @@ fn settle(producer: &ThreadedProducer<Reports>) {
 fn abort(producer: &ThreadedProducer<Reports>) -> bool {
     producer.purge(PurgeConfig::default().queue());
     producer.abort_transaction(ABORT_TIMEOUT).is_ok()
-}
-
-/// The records of a transaction that are on their way.
-struct Flight {
-    state: Mutex<FlightState>,
-    changed: Condvar,
-}
-
-struct FlightState {
-    in_air: usize,
-    places: Vec<Place>,
-    /// Why the transaction fails: the first reason, or the first that is more than a consequence of another.
-    failed: Option<(Code, StoreError)>,
-    /// Somebody waits for any of them.
-    wants_room: bool,
-}
-
-impl Flight {
-    fn of(records: usize) -> Self {
-        let state =
-            FlightState { in_air: records, places: vec![(-1, -1); records], failed: None, wants_room: false };
-        Self { state: Mutex::new(state), changed: Condvar::new() }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, FlightState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Why the transaction fails, as far as it is told.
-    fn reason(&self) -> Option<StoreError> {
-        self.lock().failed.take().map(|(_, err)| err)
-    }
-
-    /// Waits until some have landed, or a moment.
-    fn progress(&self) {
-        let mut state = self.lock();
-        state.wants_room = true;
-        drop(self.changed.wait_timeout(state, Duration::from_millis(100)));
-    }
-
-    /// Waits for all.
-    fn landed(&self, deadline: Instant) -> StoreResult<Vec<Place>> {
-        let mut state = self.lock();
-        loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if state.in_air == 0 || left.is_zero() {
-                return match state.failed.take() {
-                    Some((_, err)) => Err(err),
-                    None if state.in_air == 0 => Ok(std::mem::take(&mut state.places)),
-                    None => Err(StoreError::Unavailable("records were not written in time".to_owned())),
-                };
-            }
-            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
-        }
-    }
-}
-
-/// Comes back with the report of a record.
-pub(super) struct Ticket {
-    flight: Arc<Flight>,
-    index: usize,
-}
-
-/// Takes the reports of librdkafka.
-pub(super) struct Reports(Watch);
-
-impl ClientContext for Reports {
-    fn log(&self, level: RDKafkaLogLevel, facility: &str, line: &str) {
-        self.0.log(level, facility, line);
-    }
-
-    fn error(&self, err: KafkaError, reason: &str) {
-        self.0.error(err, reason);
-    }
-}
-
-impl ProducerContext for Reports {
-    type DeliveryOpaque = Box<Ticket>;
-
-    fn delivery(&self, result: &DeliveryResult<'_>, ticket: Box<Ticket>) {
-        let mut state = ticket.flight.lock();
-        state.in_air = state.in_air.saturating_sub(1);
-        match result {
-            Ok(message) => state.places[ticket.index] = (message.partition(), message.offset()),
-            Err((err, message)) => {
-                let code = err.rdkafka_error_code().unwrap_or(Code::Unknown);
-                let text = format!("a record of {} was not written: {code}", message.topic());
-                if state.failed.as_ref().is_none_or(|(first, _)| matches!(first, Code::PurgeQueue)) {
-                    state.failed = Some((code, classed(code, text)));
-                }
-            }
-        }
-        if state.in_air == 0 || std::mem::take(&mut state.wants_room) {
-            ticket.flight.changed.notify_all();
-        }
-    }
 }

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication};
+use rdkafka::admin::{AdminClient, AdminOptions, ConfigResource, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::client::Client;
 use rdkafka::error::RDKafkaErrorCode as Code;
 
-use super::errors::{OpenError, classed, store_error};
+use super::errors::{OpenError, classed};
 use super::offsets::Partition;
 use super::options::{MAX_RECORD_BYTES, REQUEST_TIMEOUT};
 use super::sources::SourceTopics;
@@ -148,32 +148,51 @@ async fn create_topic(admin: &AdminClient<Watch>, topic: &NewTopic<'_>) -> Store
 
 /// Looks at the settings of a topic. Returns the largest record that it takes.
 pub(super) async fn check(admin: &AdminClient<Watch>, topic: &str) -> Result<usize, OpenError> {
-    let options = AdminOptions::new().request_timeout(Some(REQUEST_TIMEOUT));
-    let resource = [ResourceSpecifier::Topic(topic)];
-    let answers = admin.describe_configs(&resource, &options).await.map_err(store_error)?;
-    let entries = match answers.into_iter().next() {
-        Some(Ok(entries)) => entries,
-        Some(Err(code @ (Code::TopicAuthorizationFailed | Code::ClusterAuthorizationFailed))) => {
-            log::warn!("settings of a topic cannot be checked err={code} topic={topic}");
-            return Ok(DEFAULT_MAX_MESSAGE_BYTES);
-        }
-        Some(Err(code)) => return Err(StoreError::Unavailable(format!("topic {topic}: {code}")).into()),
-        None => return Err(OpenError::Unavailable(format!("no answer for topic {topic}"))),
+    let Some(entries) = settings_of(admin, topic).await? else {
+        log::warn!("settings of a topic may not be seen topic={topic}");
+        return Ok(DEFAULT_MAX_MESSAGE_BYTES);
     };
-    let value = |name: &str| entries.get(name).and_then(|entry| entry.value.as_deref());
-    match value("cleanup.policy") {
+    match value(&entries, "cleanup.policy") {
         Some(policy) if policy.contains("compact") => {
             let (topic, policy) = (topic.to_owned(), policy.to_owned());
             return Err(OpenError::CleanupPolicy { topic, policy });
         }
         _ => {}
     }
-    let bytes = value("max.message.bytes").and_then(|bytes| bytes.parse().ok());
-    let bytes = bytes.unwrap_or(DEFAULT_MAX_MESSAGE_BYTES);
+    let bytes = max_message_bytes(&entries);
     if bytes < MAX_RECORD_BYTES {
         log::warn!(
             "topic takes no large records: they become dead letters topic={topic} max.message.bytes={bytes}"
         );
     }
     Ok(bytes.min(MAX_RECORD_BYTES))
+}
+
+/// The largest record that a topic takes now.
+pub(super) async fn largest_record(admin: &AdminClient<Watch>, topic: &str) -> StoreResult<usize> {
+    let entries = settings_of(admin, topic).await?;
+    let bytes = entries.as_ref().map_or(DEFAULT_MAX_MESSAGE_BYTES, max_message_bytes);
+    Ok(bytes.min(MAX_RECORD_BYTES))
+}
+
+fn max_message_bytes(entries: &ConfigResource) -> usize {
+    let bytes = value(entries, "max.message.bytes").and_then(|bytes| bytes.parse().ok());
+    bytes.unwrap_or(DEFAULT_MAX_MESSAGE_BYTES)
+}
+
+fn value<'a>(entries: &'a ConfigResource, name: &str) -> Option<&'a str> {
+    entries.get(name).and_then(|entry| entry.value.as_deref())
+}
+
+/// `None`: we are not allowed to see them.
+async fn settings_of(admin: &AdminClient<Watch>, topic: &str) -> StoreResult<Option<ConfigResource>> {
+    let options = AdminOptions::new().request_timeout(Some(REQUEST_TIMEOUT));
+    let resource = [ResourceSpecifier::Topic(topic)];
+    let answers = admin.describe_configs(&resource, &options).await?;
+    match answers.into_iter().next() {
+        Some(Ok(entries)) => Ok(Some(entries)),
+        Some(Err(Code::TopicAuthorizationFailed | Code::ClusterAuthorizationFailed)) => Ok(None),
+        Some(Err(code)) => Err(StoreError::Unavailable(format!("topic {topic}: {code}"))),
+        None => Err(StoreError::Unavailable(format!("no answer for topic {topic}"))),
+    }
 }

@@ -1,6 +1,7 @@
 //! What is remembered of logs.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use diesel::dsl::{max, sql};
 use diesel::prelude::*;
@@ -10,7 +11,7 @@ use diesel_async::{AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection as _};
 use super::database::Database;
 use super::errors::JobResult;
 use super::schema::{partitions, source_groups, transfer_logs};
-use crate::ports::log_registry::{KnownLog, LogRegistry};
+use crate::ports::log_registry::{GroupBegin, KnownLog, LogRegistry};
 use crate::ports::{BoxFuture, StoreError, StoreResult};
 
 /// Milliseconds since 1970, by the store's clock.
@@ -75,6 +76,38 @@ async fn create(connection: &mut AsyncPgConnection, name: &str, partitions: u32)
     Ok(())
 }
 
+async fn begin_group(
+    connection: &mut AsyncPgConnection,
+    group: &str,
+    within_ms: i64,
+) -> JobResult<GroupBegin> {
+    let now_ms = || sql::<BigInt>(NOW_MS);
+    let inserted = diesel::insert_into(source_groups::table)
+        .values((
+            source_groups::name.eq(group),
+            source_groups::seen_at_ms.eq(now_ms()),
+            source_groups::begun.eq(false),
+        ))
+        .on_conflict_do_nothing()
+        .execute(connection)
+        .await?;
+    if inserted == 1 {
+        return Ok(GroupBegin::Ours);
+    }
+    let taken_over = diesel::update(source_groups::table.find(group))
+        .filter(source_groups::begun.eq(false))
+        .filter((source_groups::seen_at_ms + within_ms).lt(now_ms()))
+        .set(source_groups::seen_at_ms.eq(now_ms()))
+        .execute(connection)
+        .await?;
+    if taken_over == 1 {
+        return Ok(GroupBegin::Ours);
+    }
+    let begun: bool =
+        source_groups::table.find(group).select(source_groups::begun).first(connection).await?;
+    Ok(if begun { GroupBegin::Known } else { GroupBegin::Others })
+}
+
 impl LogRegistry for PgLogRegistry {
     fn find<'a>(&'a self, name: &'a str) -> BoxFuture<'a, StoreResult<Option<KnownLog>>> {
         let name = name.to_owned();
@@ -105,19 +138,24 @@ impl LogRegistry for PgLogRegistry {
         }))
     }
 
-    fn is_new_group<'a>(&'a self, group: &'a str) -> BoxFuture<'a, StoreResult<bool>> {
+    fn begin_group<'a>(&'a self, group: &'a str, within: Duration) -> BoxFuture<'a, StoreResult<GroupBegin>> {
+        let group = group.to_owned();
+        let within_ms = i64::try_from(within.as_millis()).unwrap_or(i64::MAX);
+        Box::pin(self.database.run(move |connection| {
+            let group = group.clone();
+            Box::pin(async move { begin_group(connection, &group, within_ms).await })
+        }))
+    }
+
+    fn group_begun<'a>(&'a self, group: &'a str) -> BoxFuture<'a, StoreResult<()>> {
         let group = group.to_owned();
         Box::pin(self.database.run(|connection| {
             Box::pin(async move {
-                let inserted = diesel::insert_into(source_groups::table)
-                    .values((
-                        source_groups::name.eq(&group),
-                        source_groups::seen_at_ms.eq(sql::<BigInt>(NOW_MS)),
-                    ))
-                    .on_conflict_do_nothing()
+                diesel::update(source_groups::table.find(&group))
+                    .set(source_groups::begun.eq(true))
                     .execute(connection)
                     .await?;
-                Ok(inserted == 1)
+                Ok(())
             })
         }))
     }

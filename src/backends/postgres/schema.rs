@@ -59,6 +59,7 @@ diesel::table! {
     source_groups (name) {
         name -> Text,
         seen_at_ms -> BigInt,
+        begun -> Bool,
     }
 }
 

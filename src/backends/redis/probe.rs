@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, RedisResult};
 
-use super::{RedisOptions, RedisOptionsError, client};
+use super::{Keys, RedisOptions, RedisOptionsError, client};
 use crate::ports::clock::{Clock as _, SystemClock};
 use crate::ports::findings::Findings;
 
@@ -14,16 +14,22 @@ const LEAST_VERSION: (u32, u32) = (6, 2);
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);
 
-/// Looks whether the server can hold our keys.
-pub async fn probe(options: &RedisOptions, findings: &mut Findings) {
+/// Looks whether the server can hold our keys. Returns those of the roles that a replica has; `None`: nobody can tell.
+pub async fn probe(
+    options: &RedisOptions,
+    roles: &[&'static str],
+    findings: &mut Findings,
+) -> Option<Vec<&'static str>> {
     let Some(client) = client(options) else {
-        return findings.fault("settings", RedisOptionsError.to_string(), "correct REDIS_URL");
+        findings.fault("settings", RedisOptionsError.to_string(), "correct REDIS_URL");
+        return None;
     };
     let mut connection = match connect(&client).await {
         Ok(connection) => connection,
         Err(err) => {
             let advice = "start it, or set REDIS_HOST, REDIS_PORT and REDIS_PASSWORD, or REDIS_URL (rediss:// for TLS)";
-            return findings.fault("connection", err.to_string(), advice);
+            findings.fault("connection", err.to_string(), advice);
+            return None;
         }
     };
     if let Err(err) = look(&mut connection, &options.prefix, findings).await {
@@ -33,6 +39,17 @@ pub async fn probe(options: &RedisOptions, findings: &mut Findings) {
             "let the user of the service run PING, INFO, TIME, SET and DEL",
         );
     }
+    held(&mut connection, &Keys { prefix: options.prefix.clone() }, roles).await.ok()
+}
+
+async fn held(
+    connection: &mut MultiplexedConnection,
+    keys: &Keys,
+    roles: &[&'static str],
+) -> RedisResult<Vec<&'static str>> {
+    let names: Vec<String> = roles.iter().map(|role| keys.role(role)).collect();
+    let held: Vec<Option<String>> = redis::cmd("MGET").arg(names).query_async(connection).await?;
+    Ok(roles.iter().zip(held).filter_map(|(role, held)| held.map(|_| *role)).collect())
 }
 
 async fn connect(client: &Client) -> RedisResult<MultiplexedConnection> {
@@ -99,11 +116,9 @@ fn judge(info: &str, findings: &mut Findings) {
         policy @ ("noeviction" | "") => {
             findings.ok("eviction", if policy.is_empty() { "not told" } else { policy })
         }
-        policy => findings.warning(
+        policy => findings.fault(
             "eviction",
-            format!(
-                "maxmemory-policy is {policy}: jobs and copies may vanish, and come back only after a while"
-            ),
+            format!("maxmemory-policy is {policy}: keys of the queues may vanish in the middle of a job"),
             "set maxmemory-policy to noeviction",
         ),
     }
@@ -136,7 +151,7 @@ mod tests {
             [
                 ("version", Outcome::Fault),
                 ("role", Outcome::Fault),
-                ("eviction", Outcome::Warning),
+                ("eviction", Outcome::Fault),
                 ("cluster", Outcome::Warning)
             ]
         );
@@ -155,7 +170,7 @@ mod tests {
         drop(listener);
         let mut findings = Findings::of("redis");
         let options = RedisOptions { url: Secret::new(url), password: None, prefix: "wnx".to_owned() };
-        probe(&options, &mut findings).await;
+        assert_eq!(probe(&options, &["heavy"], &mut findings).await, None);
         let list = findings.into_list();
         assert_eq!(list.len(), 1);
         assert!(list[0].outcome == Outcome::Fault && !list[0].found.contains("hunter2"), "{list:?}");

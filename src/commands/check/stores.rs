@@ -1,4 +1,4 @@
-//! The four stores of cluster mode, asked side by side.
+//! The four stores of cluster mode, and the queues in one of them, asked side by side.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -7,16 +7,19 @@ use futures_util::FutureExt as _;
 use futures_util::future::{LocalBoxFuture, join_all};
 use tokio::time::timeout;
 
-use super::partitions;
+use super::{partitions, roles};
+use crate::backends::bullmq::probe as ask_queues;
 use crate::backends::kafka::probe as ask_kafka;
 use crate::backends::mongo::probe as ask_mongo;
 use crate::backends::postgres::probe as ask_postgres;
 use crate::backends::redis::probe as ask_redis;
 use crate::ports::findings::{Finding, Findings};
-use crate::settings::{Settings, SettingsError};
+use crate::settings::{Role, Settings, SettingsError};
+use crate::workers::QueueSet as _;
+use crate::workers::queues::Queue;
 
-/// How long the questions to one store may take together.
-const LIMIT: Duration = Duration::from_secs(5);
+/// How long the questions to one store may take together: more than each of them alone, which has its own limit of 3 to 10 s.
+const LIMIT: Duration = Duration::from_secs(40);
 
 pub(super) async fn look(settings: &Settings) -> Result<Vec<Finding>, SettingsError> {
     let (source, transfers) = (settings.source.group.as_str(), settings.source.transfer_group());
@@ -24,13 +27,22 @@ pub(super) async fn look(settings: &Settings) -> Result<Vec<Finding>, SettingsEr
     let redis = settings.redis_options();
     let mongo = settings.mongo_options();
     let postgres = settings.postgres_options()?;
-    let (in_topic, remembered) = (Cell::new(None), Cell::new(None));
-    let asked: [LocalBoxFuture<'_, Vec<Finding>>; 4] = [
+    let queue_url = settings.queue_url()?;
+    let names = Queue::ALL.iter().map(|queue| queue.spec().name).collect::<Vec<_>>();
+    let (in_topic, remembered, held) = (Cell::new(None), Cell::new(None), Cell::new(None));
+    let asked: [LocalBoxFuture<'_, Vec<Finding>>; 5] = [
         bounded(LIMIT, "kafka", async |findings| {
             in_topic.set(ask_kafka(&kafka, &[source, &transfers], findings).await);
         })
         .boxed_local(),
-        bounded(LIMIT, "redis", async |findings| ask_redis(&redis, findings).await).boxed_local(),
+        bounded(LIMIT, "redis", async |findings| {
+            held.set(ask_redis(&redis, &Role::ALL.map(Role::as_str), findings).await);
+        })
+        .boxed_local(),
+        bounded(LIMIT, "queues", async |findings| {
+            ask_queues(&queue_url, &settings.queue.prefix, &names, findings).await;
+        })
+        .boxed_local(),
         bounded(LIMIT, "mongo", async |findings| ask_mongo(&mongo, findings).await).boxed_local(),
         bounded(LIMIT, "postgres", async |findings| {
             remembered.set(ask_postgres(&postgres, &kafka.transfer_topic, findings).await);
@@ -41,6 +53,9 @@ pub(super) async fn look(settings: &Settings) -> Result<Vec<Finding>, SettingsEr
     let mut log = Findings::of("transfer log");
     partitions::judge(kafka.partitions, in_topic.get(), remembered.get(), &mut log);
     findings.extend(log.into_list());
+    let mut replicas = Findings::of("replicas");
+    roles::judge(&settings.roles, held.take().as_deref(), &mut replicas);
+    findings.extend(replicas.into_list());
     Ok(findings)
 }
 
@@ -72,5 +87,18 @@ mod tests {
         .await;
         let outcomes: Vec<_> = findings.iter().map(|finding| (finding.check, finding.outcome)).collect();
         assert_eq!(outcomes, [("connection", Outcome::Ok), ("time", Outcome::Fault)]);
+    }
+
+    /// The brokers are asked nine things, and may be slow in each.
+    #[tokio::test(start_paused = true)]
+    async fn many_slow_answers_are_no_silence() {
+        let findings = bounded(LIMIT, "x", async |findings| {
+            for seconds in [3, 3, 3, 3, 3, 3, 3, 10] {
+                tokio::time::sleep(Duration::from_secs(seconds) - Duration::from_millis(1)).await;
+                findings.ok("connection", "answers");
+            }
+        });
+        let findings = findings.await;
+        assert!(findings.iter().all(|finding| finding.outcome == Outcome::Ok), "{findings:?}");
     }
 }

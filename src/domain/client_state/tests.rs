@@ -330,6 +330,7 @@ fn event() -> impl Strategy<Value = ClientEvent> {
         1 => Just(unusable()),
         1 => Just(ClientEvent::ConfigInactive),
         1 => Just(ClientEvent::TryNow),
+        1 => Just(ClientEvent::Tried(Tried::Refused)),
         1 => Just(pause()),
         1 => Just(ClientEvent::Resume),
     ]
@@ -351,6 +352,39 @@ fn a_resync_makes_good_what_was_dropped_before_it() {
     assert_eq!(state.missing(), 2, "what was dropped while it ran needs another");
     let state = apply(&state, ClientEvent::Resynced { dropped: 3 });
     assert_eq!(state.missing(), 2, "an older one takes nothing back");
+}
+
+#[test]
+fn a_try_that_was_asked_for_is_counted_with_what_became_of_it() {
+    let events =
+        [(1, failed()), (2, ClientEvent::TryNow), (3, failed()), (3, ClientEvent::Tried(Tried::Failed))];
+    let state = after(&events);
+    assert_eq!((state.tries, state.last_try), (1, Some(Tried::Failed)));
+    let none = after(&events[..3]);
+    assert_eq!(
+        (none.tries, none.last_try),
+        (0, None),
+        "by whom an attempt was wanted does not show by itself"
+    );
+    assert_eq!(ClientState { tries: 0, last_try: None, ..state }, none, "and it changes nothing else");
+}
+
+#[test]
+fn a_webhook_lives_while_it_took_something_lately() {
+    let state = after(&[(100, ClientEvent::Delivered)]);
+    // A tenth of the time to giving up is 10 s.
+    for (second, lives) in [(100, true), (119, true), (120, false), (500, false)] {
+        assert_eq!(state.lives(second * 1000, &SCHEDULE), lives, "second {second}");
+    }
+    assert!(!ClientState::new(0).lives(0, &SCHEDULE));
+}
+
+#[test]
+fn a_webhook_has_failed_for_as_long_as_it_was_tried() {
+    let state = after(&[(1, failed()), (6, failed()), (61, failed())]);
+    assert!(state.has_failed_for(Duration::from_secs(60)));
+    assert!(!state.has_failed_for(Duration::from_millis(60_001)));
+    assert!(!after(&[(1, failed()), (61, ClientEvent::Delivered)]).has_failed_for(Duration::ZERO));
 }
 
 fn live(

@@ -58,10 +58,10 @@ struct Board<'a> {
     /// Rises with each snapshot.
     number: u64,
     service: ServiceView,
-    #[schema(value_type = Object)]
+    #[schema(value_type = Overview)]
     overview: &'a Overview,
     /// A point each 10 seconds, when it is asked for.
-    #[schema(value_type = Option<Vec<Object>>)]
+    #[schema(value_type = Option<Vec<Point>>)]
     hour: Option<&'a [Point]>,
     clients: ClientPage<'a>,
 }
@@ -69,7 +69,7 @@ struct Board<'a> {
 /// A page of the clients on the dashboard.
 #[derive(Serialize, ToSchema)]
 struct ClientPage<'a> {
-    #[schema(value_type = Vec<Object>)]
+    #[schema(value_type = Vec<ClientView>)]
     rows: &'a [Arc<ClientView>],
     #[serde(flatten)]
     place: Place,
@@ -116,11 +116,13 @@ pub(super) async fn overview(
 struct ClientBoard<'a> {
     /// When the snapshot was made, milliseconds since 1970.
     at_ms: i64,
-    #[schema(value_type = Object)]
+    #[schema(value_type = ClientView)]
     client: &'a ClientView,
     /// Delivered and failed of each minute; the last one still runs. Empty: nothing happened in all of them.
     #[schema(value_type = Vec<Vec<u32>>)]
     minutes: Vec<(u32, u32)>,
+    /// Its delivery actor; `null`: it rests.
+    actor: Option<ActorReport>,
 }
 
 /// One client on the dashboard, with the minutes of its last hour
@@ -131,15 +133,14 @@ struct ClientBoard<'a> {
 pub(super) async fn client(request: HttpRequest, shared: web::Data<Shared>) -> Result<HttpResponse, Problem> {
     let wanted = id(&request, FIRST, "client id")?;
     let snapshot = shared.service.dashboard.snapshot();
-    let found = snapshot.clients.binary_search_by(|client| client.client.as_str().cmp(wanted.as_str()));
-    let view: &Arc<ClientView> = found
-        .ok()
-        .and_then(|place| snapshot.clients.get(place))
+    let view = snapshot
+        .client(&wanted)
         .ok_or_else(|| Problem::new(StatusCode::NOT_FOUND, "there is no such client"))?;
     Ok(HttpResponse::Ok().json(ClientBoard {
         at_ms: snapshot.overview.at_ms,
         client: view,
         minutes: view.minutes_so_far(),
+        actor: shared.service.dashboard.actor_of(view),
     }))
 }
 
@@ -147,11 +148,11 @@ pub(super) async fn client(request: HttpRequest, shared: web::Data<Shared>) -> R
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct ActorsAsked {
-    /// Stands in the id or the kind; case does not count.
+    /// Stands in the id or the last cause; case does not count.
     filter: Option<String>,
     /// Only this kind.
     kind: Option<String>,
-    /// Only those in this state of their life.
+    /// Only those in this state of their life: `running`, `restarting`, `failed`, `stopped`; or `problem`: all that are not well or were restarted.
     state: Option<String>,
     /// Only those of this replica.
     replica: Option<String>,
@@ -166,7 +167,6 @@ struct ActorsAsked {
 /// A page of the actors.
 #[derive(Serialize, ToSchema)]
 struct ActorPage<'a> {
-    #[schema(value_type = Vec<Object>)]
     rows: &'a [ActorReport],
     #[serde(flatten)]
     place: Place,
@@ -177,8 +177,10 @@ struct ActorPage<'a> {
 pub(super) async fn actors(request: HttpRequest, shared: web::Data<Shared>) -> Result<HttpResponse, Problem> {
     let ActorsAsked { filter, kind, state, replica, offset: Offset(offset), limit: BoardLimit(limit) } =
         query(&request)?;
-    let page =
-        ActorQuery { filter, kind, state, replica, offset }.find(shared.service.dashboard.actors(), limit);
+    let dashboard = &shared.service.dashboard;
+    let mut page = ActorQuery { filter, kind, state, replica, offset }.find(dashboard.actors(), limit);
+    let snapshot = dashboard.snapshot();
+    page.rows.iter_mut().for_each(|actor| snapshot.complete(actor));
     Ok(HttpResponse::Ok().json(ActorPage { rows: &page.rows, place: Place::of(&page, offset) }))
 }
 

@@ -6,7 +6,7 @@ use futures_util::StreamExt as _;
 
 use super::*;
 use crate::actors::config_cache::config_table;
-use crate::actors::dashboard::{About, Gathered, Inputs, Memory, Others};
+use crate::actors::dashboard::{About, Gathered, Inputs, Memory, Others, Snapshot};
 use crate::actors::meters::Meters;
 use crate::domain::client_state::{ClientState, Phase};
 use crate::domain::stash::Backlog;
@@ -31,9 +31,17 @@ impl Looks {
         self.gathered.states = Arc::new(HashMap::from([(ClientId::new(client), state)]));
     }
 
-    fn publish(&mut self, world: &World) {
+    fn remove(&mut self, client: &str) {
+        let mut backlogs = HashMap::clone(&self.gathered.backlogs);
+        backlogs.remove(&ClientId::new(client));
+        self.gathered.backlogs = Arc::new(backlogs);
+        self.gathered.states = Arc::default();
+    }
+
+    /// A snapshot that nobody is told of.
+    fn look(&mut self, world: &World) -> Snapshot {
         let (_writer, configs) = config_table();
-        let snapshot = self.memory.look(&Inputs {
+        self.memory.look(&Inputs {
             here: &here(),
             about: About::default(),
             others: &Others::default(),
@@ -45,8 +53,11 @@ impl Looks {
             restarts: 0,
             gathered: &self.gathered,
             give_up: Duration::from_secs(60),
-        });
-        world.snapshots.send_replace(Arc::new(snapshot));
+        })
+    }
+
+    fn publish(&mut self, world: &World) {
+        world.snapshots.send_replace(Arc::new(self.look(world)));
     }
 }
 
@@ -74,7 +85,10 @@ async fn clients_come_by_the_page() {
     assert_eq!((&last["clients"]["matched"], &last["clients"]["next"]), (&json!(10), &Value::Null));
     assert_eq!(last["hour"], json!([]));
     let one = world.get("/v1/dashboard/odd%20%2Fid%25").await.json();
-    assert_eq!((&one["client"]["stashed"], &one["minutes"]), (&json!(5), &json!([])));
+    assert_eq!(
+        (&one["client"]["stashed"], &one["minutes"], &one["actor"]),
+        (&json!(5), &json!([]), &Value::Null)
+    );
     assert_eq!(world.get("/v1/dashboard/nobody").await.problem().0, 404);
     for refused in ["limit=x", "sort=size", "phase=ill", "more=1"] {
         assert_eq!(world.get(&format!("/v1/dashboard?{refused}")).await.problem().0, 400, "{refused}");
@@ -104,8 +118,8 @@ struct Listener {
 }
 
 impl Listener {
-    async fn start(world: &World, headers: &[(&str, &str)]) -> Self {
-        let address = format!("http://{}/v1/stream", world.address);
+    async fn start(world: &World, query: &str, headers: &[(&str, &str)]) -> Self {
+        let address = format!("http://{}/v1/stream{query}", world.address);
         let mut request = awc::Client::default().get(address).timeout(Duration::from_secs(10));
         for header in headers {
             request = request.insert_header(*header);
@@ -139,55 +153,61 @@ impl Listener {
 }
 
 #[actix_web::test]
-async fn a_stream_tells_what_changes_and_ends_when_the_service_stops() {
+async fn a_stream_tells_of_the_clients_that_it_was_asked_for_and_ends_when_the_service_stops() {
     let world = World::start();
     let mut looks = Looks::default();
     looks.put("a", 1);
+    looks.put("other", 1);
     looks.publish(&world);
-    let mut listener = Listener::start(&world, &[]).await;
-    assert_eq!(listener.expect("snapshot").await["overview"]["stash"]["pending"], 1);
-    assert!(
-        listener.expect("clients").await["changed"][0]["client"] == "a",
-        "the first snapshot is seen whole"
-    );
+    let mut all = Listener::start(&world, "", &[]).await;
+    let mut listener = Listener::start(&world, "?client=a&client=b%20%2F&client=never", &[]).await;
+    let told = |clients: &Value| {
+        let changed: Vec<_> =
+            clients["changed"].as_array().unwrap().iter().map(|one| one["client"].clone()).collect();
+        (Value::from(changed), clients["gone"].clone())
+    };
+    assert_eq!(listener.expect("snapshot").await["overview"]["stash"]["pending"], 2);
+    assert_eq!(told(&listener.expect("clients").await), (json!(["a"]), json!([])), "as it is at first");
 
+    // Of what did not change, and of others, nothing is told.
+    looks.put("other", 7);
     looks.publish(&world);
     assert_eq!(listener.expect("snapshot").await["number"], 2);
-    looks.put("b", 4);
+    looks.put("b /", 4);
     looks.publish(&world);
-    assert_eq!(listener.expect("snapshot").await["overview"]["stash"]["pending"], 5);
-    let clients = listener.expect("clients").await;
-    assert_eq!((&clients["changed"][0]["client"], &clients["more"]), (&json!("b"), &json!(false)));
+    assert_eq!(listener.expect("snapshot").await["overview"]["stash"]["pending"], 12);
+    assert_eq!(told(&listener.expect("clients").await), (json!(["b /"]), json!([])));
 
-    // It misses one: then it is to read again.
-    looks.memory.look(&Inputs {
-        here: &here(),
-        about: About::default(),
-        others: &Others::default(),
-        now_ms: 0,
-        seconds: 1.0,
-        configs: &config_table().1.snapshot(),
-        meters: &Meters::default(),
-        actors: &[],
-        restarts: 0,
-        gathered: &looks.gathered,
-        give_up: Duration::ZERO,
-    });
-    looks.publish(&world);
-    listener.expect("snapshot").await;
-    assert_eq!(listener.expect("clients").await["more"], true);
-
-    for number in 0..300 {
-        looks.put(&format!("many{number}"), 1);
-    }
+    // It misses one: what changed in it is told with the next.
+    looks.put("a", 2);
+    looks.look(&world);
     looks.publish(&world);
     listener.expect("snapshot").await;
     let clients = listener.expect("clients").await;
-    assert_eq!((clients["changed"].as_array().unwrap().len(), &clients["more"]), (250, &json!(true)));
+    assert!(told(&clients).0.as_array().unwrap().contains(&json!("a")), "{clients}");
+
+    looks.remove("a");
+    looks.publish(&world);
+    listener.expect("snapshot").await;
+    assert_eq!(listener.expect("clients").await["gone"], json!(["a"]));
 
     world.stopping.cancel();
     listener.expect("stopping").await;
     assert_eq!(listener.next().await, None);
+    // One that asked for none is told of none.
+    while let Some((name, _)) = all.next().await {
+        assert_ne!(name, "clients");
+    }
+}
+
+#[actix_web::test]
+async fn a_stream_tells_of_so_many_clients_and_no_more() {
+    let world = World::start();
+    let names = |count: usize| vec!["client=a"; count].join("&");
+    drop(Listener::start(&world, &format!("?{}", names(100)), &[]).await);
+    for refused in [names(101), "clients=a".to_owned(), "client=a&x=1".to_owned()] {
+        assert_eq!(world.get(&format!("/v1/stream?{refused}")).await.problem().0, 400, "{refused}");
+    }
 }
 
 #[actix_web::test]
@@ -195,7 +215,7 @@ async fn no_more_streams_than_may_be() {
     let world = World::start();
     let mut listeners = Vec::new();
     for _ in 0..32 {
-        let mut listener = Listener::start(&world, &[]).await;
+        let mut listener = Listener::start(&world, "", &[]).await;
         listener.expect("snapshot").await;
         listeners.push(listener);
     }
@@ -244,7 +264,7 @@ async fn a_session_looks_and_acts_only_with_the_header_of_the_page() {
     let own = ("cookie", cookie.as_str());
     assert_eq!(world.send(Method::GET, "/v1/dashboard", &[own], "").await.status, 200);
     assert_eq!(world.send(Method::GET, "/dashboard/session", &[own], "").await.json()["signed_in"], true);
-    Listener::start(&world, &[own]).await.expect("snapshot").await;
+    Listener::start(&world, "", &[own]).await.expect("snapshot").await;
 
     let config = json!({ "value": { "webhook": "http://a.test/" } }).to_string();
     let put = async |headers: &[(&str, &str)]| {

@@ -26,7 +26,7 @@ pub use self::desk::{HeavyDesk, KeptHeavyJobs};
 pub use self::resync::ResyncSource;
 use self::run::{HeavyRun, Stop, Turn};
 use super::queues::HeavyWork;
-use super::{Exclusive, Fence, Handled, JobContext, JobFailure, JobHandler, Jobs, Run};
+use super::{Exclusive, Handled, JobContext, JobFailure, JobHandler, Jobs, Run};
 use crate::domain::heavy_job::{HeavyJob, HeavyState};
 use crate::domain::job::JobId;
 use crate::domain::operational_event::{Happening, OperationalEvent};
@@ -109,7 +109,9 @@ impl HeavyWorker {
         let key = JobId::of_client(LEASES, &row.client);
         let run = self
             .exclusive
-            .run_as(LEASES, key.as_str(), LEASE, async |fence| self.go_on(work, row, fence, context).await);
+            .run_as(LEASES, key.as_str(), LEASE, async |fence, held| {
+                self.go_on(work, HeavyRun::new(row, fence, held, self.rows.clone(), self.clock.clone()), context).await
+            });
         match run.await? {
             Run::Ran(ended) => ended,
             Run::Skipped => Ok(Handled::Later(BEHIND)),
@@ -133,11 +135,9 @@ impl HeavyWorker {
     async fn go_on(
         &self,
         work: &HeavyWork,
-        row: HeavyJob,
-        Fence(fence): Fence,
+        mut run: HeavyRun,
         context: &JobContext,
     ) -> StoreResult<Handled> {
-        let mut run = HeavyRun::new(row, fence, self.rows.clone(), self.clock.clone());
         let until = Instant::now() + TURN;
         loop {
             let turn = match work {

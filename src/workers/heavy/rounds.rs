@@ -118,18 +118,19 @@ impl HeavyWorker {
         Ok(Rounds::Done)
     }
 
-    /// Appends all of them, but those that the log will never take.
+    /// Appends all of them, but those that the log will never take. Not when the lease is over: the log has threads of its own, and what one of
+    /// them writes late would stand behind what the next holder wrote.
     async fn append(&self, run: &mut HeavyRun, transfers: Vec<NewTransfer>) -> StoreResult<()> {
         if transfers.is_empty() {
             return Ok(());
         }
-        match self.log.append_transfers(transfers.clone()).await {
+        match self.log.append_transfers_while(transfers.clone(), run.held.clone()).await {
             Err(StoreError::Refused(_)) => {}
             answer => return answer,
         }
         for transfer in transfers {
             let document = transfer.document_hash;
-            match self.log.append_transfers(vec![transfer]).await {
+            match self.log.append_transfers_while(vec![transfer], run.held.clone()).await {
                 Err(StoreError::Refused(why)) => {
                     run.count("refused", 1);
                     log::error!(

@@ -9,8 +9,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::super::Fence;
 use crate::domain::heavy_job::{HeavyJob, HeavyState, HeavyStep};
 use crate::ports::clock::Clock;
+use crate::ports::event_log::StillHeld;
 use crate::ports::heavy_jobs::HeavyJobs;
 use crate::ports::{StoreError, StoreResult};
 
@@ -45,6 +47,8 @@ pub struct HeavyRun {
     /// The job.
     pub row: HeavyJob,
     fence: i64,
+    /// Whether the lease is held still.
+    pub(super) held: StillHeld,
     rows: Arc<dyn HeavyJobs>,
     clock: Arc<dyn Clock>,
     counts: BTreeMap<String, u64>,
@@ -52,9 +56,15 @@ pub struct HeavyRun {
 
 impl HeavyRun {
     /// The row, run under this lease.
-    pub fn new(row: HeavyJob, fence: i64, rows: Arc<dyn HeavyJobs>, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(
+        row: HeavyJob,
+        Fence(fence): Fence,
+        held: StillHeld,
+        rows: Arc<dyn HeavyJobs>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
         let counts = serde_json::from_value(row.progress.clone()).unwrap_or_default();
-        Self { row, fence, rows, clock, counts }
+        Self { row, fence, held, rows, clock, counts }
     }
 
     /// Where it goes on; its beginning when nothing is written.

@@ -130,7 +130,27 @@ impl Jobs {
         if self.has(id) { act(self) } else { Acted::NotFound }
     }
 
-    fn promote(&mut self, id: &str) -> Acted {
+    /// Whether a job is being done.
+    pub(crate) fn is_active(&self, id: &str) -> bool {
+        self.jobs.get(id).is_some_and(|job| job.record.state == JobState::Active)
+    }
+
+    /// When a job that waits is due, milliseconds since 1970.
+    pub(crate) fn due_ms(&self, id: &str) -> Option<i64> {
+        self.jobs.get(id)?.record.due_ms
+    }
+
+    /// How often a job failed.
+    pub(crate) fn attempts(&self, id: &str) -> u32 {
+        self.jobs.get(id).map_or(0, |job| job.record.attempts_made)
+    }
+
+    /// Why a job failed last.
+    pub(crate) fn reason(&self, id: &str) -> Option<String> {
+        self.jobs.get(id)?.record.reason.clone()
+    }
+
+    pub(crate) fn promote(&mut self, id: &str) -> Acted {
         self.act(id, |jobs| {
             let record = &mut jobs.jobs.get_mut(id).unwrap().record;
             if record.state != JobState::Delayed {

@@ -15,6 +15,7 @@ pub(crate) mod stash;
 pub(crate) mod states;
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -38,6 +39,8 @@ pub(crate) struct Medium<D> {
     /// Where it runs, when that is not where the process does: then it goes on while a process stands still, or dies.
     server: Mutex<Option<Handle>>,
     begun: Mutex<Begun<D>>,
+    /// How often it was asked.
+    reads: AtomicU64,
 }
 
 /// How the store behaves.
@@ -77,7 +80,13 @@ impl<D: Send + 'static> Medium<D> {
             turn: tokio::sync::Mutex::default(),
             server: Mutex::default(),
             begun: Mutex::new(Begun { next: 0, ops: VecDeque::new(), zombies: Vec::new() }),
+            reads: AtomicU64::new(0),
         })
+    }
+
+    /// How often it was asked so far.
+    pub(crate) fn reads(&self) -> u64 {
+        self.reads.load(Ordering::Relaxed)
     }
 
     pub(crate) fn data(&self) -> MutexGuard<'_, D> {
@@ -140,6 +149,7 @@ impl<D: Send + 'static> Medium<D> {
         self: &Arc<Self>,
         look: impl FnOnce(&D) -> T + Send + 'static,
     ) -> StoreResult<T> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
         let medium = self.clone();
         let read = async move {
             medium.travel().await;

@@ -20,6 +20,9 @@ use super::log::INCARNATION;
 /// How many rows a page leaves out: few, so that the drain of every scenario meets pages that bring nothing.
 const LEFT_OUT: usize = 16;
 
+/// How many rows are buried at once: few, so that much may happen meanwhile.
+const BURIED_AT_ONCE: u64 = 3;
+
 /// The rules of the stash. A world without one of them shows what it is good for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rules {
@@ -450,7 +453,10 @@ impl Stash for MemoryStash {
                 stash.owned(ownership)?;
                 let mut count = 0;
                 for row in stash.rows.values_mut() {
-                    if row.transfer.client == client && row.state == RowState::Pending {
+                    if count < BURIED_AT_ONCE
+                        && row.transfer.client == client
+                        && row.state == RowState::Pending
+                    {
                         row.state = RowState::Dead;
                         stash.given_up.insert(row.transfer.event_id.clone());
                         row.claim = None;

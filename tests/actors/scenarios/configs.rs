@@ -116,3 +116,79 @@ fn a_new_webhook_is_tried_at_once() {
         assert!(took < Duration::from_secs(20), "{took:?}");
     });
 }
+
+/// Long enough to be seen in the middle of it.
+fn slow_burial(world: &World) {
+    world.stash.set_latency(Duration::from_millis(200));
+}
+
+#[test]
+fn a_client_that_comes_back_while_its_rows_are_buried_keeps_the_rest() {
+    let world = World::new();
+    world.configure("a", Status::Inactive, "");
+    world.life(async |life| {
+        for document in 0..60 {
+            world.change("a", &document.to_string(), 1);
+        }
+        life.until("they wait", || world.rows("a").len() == 60).await;
+        slow_burial(&world);
+        life.delete_config("a").await;
+        let dead = || world.rows("a").iter().filter(|(_, state)| *state == RowState::Dead).count();
+        life.until("some are dead", || dead() > 0).await;
+        life.configure("a", Status::Active, "").await;
+        world.stash.heal();
+        life.rest().await;
+        assert!(dead() < 30, "{} are dead", dead());
+        assert_eq!(world.receiver.book().of("a").count(), 60 - dead());
+    });
+}
+
+#[test]
+fn a_client_that_is_gone_and_buried_has_no_actor_any_more() {
+    let world = World::new();
+    world.configure("a", Status::Inactive, "");
+    world.life(async |life| {
+        world.change("a", "1", 10);
+        life.until("they wait", || world.rows("a").len() == 10).await;
+        slow_burial(&world);
+        life.delete_config("a").await;
+        // One that comes while the others are buried is buried, too.
+        world.change("a", "2", 1);
+        let all_dead = || {
+            let rows = world.rows("a");
+            rows.len() == 11 && rows.iter().all(|(_, state)| *state == RowState::Dead)
+        };
+        life.until("they are dead", all_dead).await;
+        life.until("its actor has retired", || life.actor("a").is_none()).await;
+        for _ in 0..60 {
+            life.pass(Duration::from_secs(1)).await;
+            assert!(life.actor("a").is_none(), "it was started again");
+        }
+    });
+}
+
+/// A request of a row has not started, for the connection takes longer than the lease, as the client asks for another order.
+#[test]
+fn another_order_while_a_row_connects_leaves_nothing_behind() {
+    for settings in [",\"timeout_ms\":60000", ",\"timeout_ms\":60000,\"ordering\":\"client\""] {
+        let world = World::new();
+        world.configure("a", Status::Active, settings);
+        world.receiver.behave("a", Manner::always(Act::Status(503)));
+        world.life(async |life| {
+            world.change("a", "1", 3);
+            world.change("a", "2", 1);
+            life.until("they wait", || world.rows("a").len() == 4).await;
+            world.receiver.behave("a", Manner::always(Act::Ok).connects_in(40_000));
+            let connects = || {
+                let published = life.actor("a").and_then(|cell| cell.status().published);
+                published.is_some_and(|state| state["in_flight"] == 1)
+            };
+            life.until("one connects", connects).await;
+            world.receiver.heal();
+            let other = if settings.contains("ordering") { "" } else { ",\"ordering\":\"client\"" };
+            life.configure("a", Status::Active, other).await;
+            life.within(Duration::from_secs(100), "rest", || world.is_at_rest()).await;
+            life.rest().await;
+        });
+    }
+}

@@ -76,3 +76,51 @@ fn what_stands_behind_a_payload_that_dies_in_the_middle_of_a_pass_stays_in_order
         life.rest().await;
     });
 }
+
+/// One document has very many changes, and they stand before all others.
+#[test]
+fn a_document_with_very_many_changes_costs_little_while_the_webhook_is_down() {
+    let world = World::new();
+    world.configure("a", Status::Active, "");
+    world.receiver.behave("a", Manner::always(Act::Status(503)));
+    world.life(async |life| {
+        world.change("a", "hot", 3_200);
+        world.change("a", "cold", 1);
+        life.until("all wait", || world.rows("a").len() == 3_201).await;
+        for _ in 0..3 {
+            let (sent, asked) = (world.receiver.book().of("a").count(), world.stash.reads());
+            life.until("a canary", || world.receiver.book().of("a").count() > sent).await;
+            let asked = world.stash.reads() - asked;
+            assert!(asked < 100, "{asked} questions to the stash for one canary");
+        }
+        // It is the hot one alone that fails: the other is found in the end.
+        world.receiver.behave("a", Manner::always(Act::Ok).but("hot", Act::Status(503)));
+        let arrived = || world.receiver.book().arrived("a", "cold") == [1];
+        life.within(Duration::from_secs(900), "the cold one arrives", arrived).await;
+    });
+}
+
+/// A row whose time has come cannot be sent before its partition is committed.
+#[test]
+fn the_stash_is_left_alone_while_nothing_can_be_committed() {
+    let world = World::new();
+    world.configure("a", Status::Active, "");
+    world.receiver.behave("a", Manner::always(Act::Status(422)));
+    world.life(async |life| {
+        world.log.medium.go_away(Duration::from_secs(120));
+        world.change("a", "1", 1);
+        life.pass(Duration::from_millis(1)).await;
+        world.log.medium.heal();
+        life.until("it is on its way", || world.receiver.book().of("a").count() == 1).await;
+        world.log.medium.go_away(Duration::from_secs(120));
+        life.until("it waits", || world.rows("a").len() == 1).await;
+        assert!(!world.log.medium.data().is_committed());
+        life.pass(Duration::from_secs(30)).await;
+        let asked = world.stash.reads();
+        life.pass(Duration::from_secs(20)).await;
+        let asked = world.stash.reads() - asked;
+        assert!(asked < 100, "{asked} questions to the stash in 20 s");
+        world.receiver.heal();
+        life.rest().await;
+    });
+}

@@ -208,3 +208,35 @@ fn a_crash_after_a_restart_of_the_ingest_stage_turns_nothing_round() {
         world.life(async |life| life.rest().await);
     }
 }
+
+#[test]
+fn why_an_actor_broke_is_known_while_it_has_nothing_to_do_and_when_it_is_back() {
+    let world = World::new();
+    world.configure("a", Status::Active, "");
+    world.life(async |life| {
+        world.receiver.book().panic_at_open = true;
+        world.change("a", "1", 1);
+        life.rest().await;
+        let broke = life.actor("a").unwrap().status();
+        assert_eq!((broke.restarts, broke.last_cause.is_some()), (1, true));
+        for retired in 1..=3 {
+            life.until("it has retired", || life.actor("a").is_none()).await;
+            let kept = life.kit.registry().retired("delivery", "a").unwrap();
+            assert_eq!(kept.restarts, 1);
+            assert_eq!(kept.last_cause.unwrap().reason, broke.last_cause.as_ref().unwrap().reason);
+            world.change("a", "1", 1);
+            life.rest().await;
+            let back = life.actor("a").unwrap().status();
+            assert_eq!(back.restarts, 1, "after {retired}");
+            assert_eq!(back.last_cause.unwrap().reason, broke.last_cause.as_ref().unwrap().reason);
+            assert!(life.kit.registry().retired("delivery", "a").is_none());
+        }
+        // Of one that never broke there is nothing to tell.
+        world.configure("b", Status::Active, "");
+        life.configure("b", Status::Active, "").await;
+        world.change("b", "1", 1);
+        life.rest().await;
+        life.until("it has retired", || life.actor("b").is_none()).await;
+        assert!(life.kit.registry().retired("delivery", "b").is_none());
+    });
+}

@@ -50,6 +50,11 @@ struct Pages {
     ends: bool,
     has_ended: bool,
     opened: u32,
+    /// More records than this are not written in time.
+    most: Option<usize>,
+    /// What is made of this record is refused, unless it is a dead letter.
+    refused: Option<i64>,
+    dead: Vec<DeadLetter>,
 }
 
 impl Book {
@@ -101,6 +106,20 @@ impl SourceConsumer for Book {
             if pages.has_ended {
                 return Box::pin(async { Err(ended()) });
             }
+            let from = pages.committed as i64;
+            let count = (next - from) as usize;
+            let refused = pages.refused.filter(|offset| (from..next).contains(offset));
+            if refused.is_some() && work.dead_letters.is_empty() {
+                drop(pages);
+                self.write(format!("refused {count}"));
+                return Box::pin(async { Err(StoreError::Refused("too large".to_owned())) });
+            }
+            if pages.most.is_some_and(|most| count > most) {
+                drop(pages);
+                self.write(format!("late {count}"));
+                return Box::pin(async { Err(StoreError::Unavailable("late".to_owned())) });
+            }
+            pages.dead.extend(work.dead_letters);
             pages.committed = next as usize;
             pages.routed += work.transfers.len();
         }
@@ -294,6 +313,40 @@ fn a_changed_config_that_could_not_be_stored_comes_again() {
     run(&book);
     let steps = ["looked up", "commit 1", "refused", "looked up", "applied", "read again", "commit 3"];
     assert_eq!(book.steps(), steps);
+}
+
+/// Tried again as it was, it would be too much for ever.
+#[test]
+fn what_is_too_much_for_one_commit_is_written_in_parts() {
+    let book = Book::default();
+    book.0.lock().unwrap().most = Some(1);
+    run(&book);
+    let steps: Vec<String> = book.steps().into_iter().filter(|step| step.contains(' ')).collect();
+    let commits: Vec<&str> = steps.iter().map(String::as_str).filter(|step| !step.ends_with("up")).collect();
+    assert_eq!(
+        commits,
+        ["commit 1", "read again", "late 2", "read again", "commit 2", "commit 3"],
+        "{steps:?}"
+    );
+    assert!(book.0.lock().unwrap().dead.is_empty());
+}
+
+/// The brokers refuse it for what it is: a limit was lowered, or its fan-out is too large.
+#[test]
+fn a_record_that_is_refused_alone_becomes_a_dead_letter_and_the_others_go_on() {
+    let book = Book::default();
+    book.0.lock().unwrap().refused = Some(2);
+    run(&book);
+    let steps = book.steps();
+    for step in ["refused 2", "commit 2", "refused 1", "commit 3"] {
+        assert_eq!(steps.iter().filter(|found| *found == step).count(), 1, "{step} of {steps:?}");
+    }
+    let pages = book.0.lock().unwrap();
+    assert_eq!(pages.dead.len(), 1, "{:?}", pages.dead);
+    let (letter, record) = (&pages.dead[0], &records()[2]);
+    assert_eq!((&letter.position, letter.timestamp_ms), (&record.position, RECORDED_MS));
+    assert_eq!(letter.reason, "it cannot be written: too large");
+    assert_eq!(letter.record.as_ref().map(|kept| &kept.value), Some(&record.value));
 }
 
 #[test]

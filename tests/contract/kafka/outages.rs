@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use dispatcher::backends::kafka::OpenError;
+use dispatcher::domain::config::Secret;
+use dispatcher::domain::transfer::NewTransfer;
 use dispatcher::ports::StoreError;
 use dispatcher::ports::clock::{Clock, SystemClock};
 use dispatcher::ports::event_log::{EventLog, IngestWork, TransferConsumer, TransferEvent};
@@ -13,6 +15,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::producer::{BaseProducer, Producer};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
+use super::records::noise;
 use super::{KafkaBackend, LIMITS, append, read, record, transfers, until, values, work};
 use crate::fixture::{new_transfer, soon};
 use crate::services;
@@ -103,6 +106,37 @@ fn hide(brokers: &str, topic: &str, group: &str) -> BaseProducer {
     offsets.add_partition_offset(topic, 0, Offset::Offset(1)).unwrap();
     producer.send_offsets_to_transaction(&offsets, &member.group_metadata().unwrap(), within).unwrap();
     producer
+}
+
+/// A large fan-out takes longer than a small transaction may: it has longer, or ingest would stand still for ever.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_large_fan_out_has_the_time_that_it_takes() {
+    let (kafka, proxy) = tokio::task::spawn_blocking(services::own_kafka_behind_proxy).await.unwrap();
+    let mut backend = KafkaBackend::at(format!("127.0.0.1:{}", kafka.port()));
+    backend.options.options.insert("transaction.timeout.ms".into(), Secret::new("3000"));
+    let log = backend.replica_at(&format!("127.0.0.1:{}", proxy.port())).await.unwrap();
+    append(&log, &backend.topic("coll"), &["1", "2", "3"]).await;
+    let source = log.source(&backend.group("g"), LIMITS).await.unwrap();
+    let records = read(&*source, 3).await;
+    let body = noise(9 << 20);
+    let large = |client: i64| NewTransfer { body: body.clone(), ..new_transfer(&client.to_string(), "d", 1) };
+    let commit = |record: usize, transfers| {
+        let work = IngestWork { transfers, ..work(&records[record..=record]) };
+        source.commit(work)
+    };
+    let fan_out = || (0..6).map(large).collect();
+    commit(0, fan_out()).await.unwrap();
+    // For longer than a small transaction may take.
+    proxy.stall();
+    let healed = async {
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        proxy.heal();
+    };
+    let (written, ()) = tokio::join!(commit(1, fan_out()), healed);
+    written.unwrap();
+    commit(2, vec![new_transfer("a", "d", 2)]).await.unwrap();
+    let reader = log.transfers(&backend.group("t"), LIMITS).await.unwrap();
+    assert_eq!(transfers(&*reader, 13).await.len(), 13);
 }
 
 /// Waits until requests may be started. Takes what comes meanwhile, as the service does: of partitions that nobody took nothing is

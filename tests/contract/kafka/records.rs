@@ -90,13 +90,47 @@ async fn nothing_is_left_of_work_that_failed_in_its_middle() {
     assert!(quiet(transfers(&*reader, 1)).await);
 }
 
-/// Sets the largest batch that the transfer topic takes.
+/// The operator lowers a limit while the service runs: what was written before is refused, for ever.
+#[tokio::test]
+async fn a_limit_that_was_lowered_holds_up_only_what_is_larger() {
+    let backend = KafkaBackend::new();
+    let log = backend.replica().await.unwrap();
+    append(&log, &backend.topic("coll"), &["1"]).await;
+    let source = log.source(&backend.group("g"), LIMITS).await.unwrap();
+    let records = read(&*source, 1).await;
+    limit(&backend, "20000").await;
+    let large = NewTransfer { body: noise(100_000), ..new_transfer("a", "large", 1) };
+    // One batch of them is larger than the limit, none of them is.
+    let small = |change| NewTransfer { body: noise(9_000), ..new_transfer("a", "small", change) };
+    let mut transfers_in: Vec<NewTransfer> = (1..=20).map(small).collect();
+    transfers_in.push(large.clone());
+    let whole = IngestWork { transfers: transfers_in, ..work(&records) };
+    let refused = source.commit(whole.clone()).await;
+    assert!(matches!(refused, Err(StoreError::Refused(_))), "{refused:?}");
+    source.rewind().await.unwrap();
+    assert_eq!(read(&*source, 1).await, records);
+    source.commit(whole).await.unwrap();
+    let reader = log.transfers(&backend.group("t"), LIMITS).await.unwrap();
+    let found = transfers(&*reader, 20).await;
+    assert!(found.iter().all(|transfer| transfer.body.len() == 9_000));
+    let letters = log.dead_letters(0, 10).await.unwrap();
+    assert_eq!(letters.len(), 1, "{letters:?}");
+    assert!(letters[0].1.reason.contains("100000 bytes"), "{}", letters[0].1.reason);
+}
+
+/// Sets the largest batch that the transfer topic takes, and waits until the broker knows.
 async fn limit(backend: &KafkaBackend, bytes: &str) {
     let topic = ResourceSpecifier::Topic(&backend.options.transfer_topic);
     let alter = AlterConfig::new(topic).set("max.message.bytes", bytes);
     for result in backend.admin().alter_configs([&alter], &AdminOptions::new()).await.unwrap() {
         result.unwrap();
     }
+    until("the broker knows the limit", async || {
+        let answers = backend.admin().describe_configs([&topic], &AdminOptions::new()).await.unwrap();
+        let entries = answers.into_iter().next().unwrap().unwrap();
+        entries.get("max.message.bytes").and_then(|entry| entry.value.as_deref()) == Some(bytes)
+    })
+    .await;
 }
 
 #[tokio::test]

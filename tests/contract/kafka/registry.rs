@@ -2,20 +2,34 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
-use dispatcher::ports::log_registry::{KnownLog, LogRegistry};
+use dispatcher::ports::log_registry::{GroupBegin, KnownLog, LogRegistry};
 use dispatcher::ports::{BoxFuture, StoreResult};
 
 #[derive(Default)]
 pub(crate) struct Registry {
     logs: Mutex<BTreeMap<String, KnownLog>>,
-    groups: Mutex<Vec<String>>,
+    /// When somebody set out to begin it; `None`: it has begun.
+    groups: Mutex<BTreeMap<String, Option<Instant>>>,
 }
 
 impl Registry {
     /// As the owner of a partition does after a commit.
     pub(super) fn committed(&self, name: &str, partition: u32, next: i64) {
         self.logs.lock().unwrap().get_mut(name).unwrap().committed.insert(partition, next);
+    }
+}
+
+impl Registry {
+    /// As a replica does that set out to begin a group so long ago, and died on the way.
+    pub(super) fn left(&self, group: &str, ago: Duration) {
+        let asked = Instant::now().checked_sub(ago).unwrap();
+        self.groups.lock().unwrap().insert(group.to_owned(), Some(asked));
+    }
+
+    pub(super) fn has_begun(&self, group: &str) -> bool {
+        self.groups.lock().unwrap().get(group).is_some_and(Option::is_none)
     }
 }
 
@@ -42,12 +56,28 @@ impl LogRegistry for Registry {
         })
     }
 
-    fn is_new_group<'a>(&'a self, group: &'a str) -> BoxFuture<'a, StoreResult<bool>> {
+    fn begin_group<'a>(&'a self, group: &'a str, within: Duration) -> BoxFuture<'a, StoreResult<GroupBegin>> {
         Box::pin(async move {
             let mut groups = self.groups.lock().unwrap();
-            let is_new = !groups.iter().any(|known| known == group);
-            groups.push(group.to_owned());
-            Ok(is_new)
+            let Some(asked) = groups.get(group).copied() else {
+                groups.insert(group.to_owned(), Some(Instant::now()));
+                return Ok(GroupBegin::Ours);
+            };
+            Ok(match asked {
+                None => GroupBegin::Known,
+                Some(asked) if asked.elapsed() < within => GroupBegin::Others,
+                Some(_) => {
+                    groups.insert(group.to_owned(), Some(Instant::now()));
+                    GroupBegin::Ours
+                }
+            })
+        })
+    }
+
+    fn group_begun<'a>(&'a self, group: &'a str) -> BoxFuture<'a, StoreResult<()>> {
+        Box::pin(async move {
+            self.groups.lock().unwrap().insert(group.to_owned(), None);
+            Ok(())
         })
     }
 }

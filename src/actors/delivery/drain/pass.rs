@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use tokio::time::Instant;
 
-use super::RECHECK;
+use super::{RECHECK, VAIN_PAGES};
 use crate::actors::delivery::lanes::LaneKey;
 use crate::actors::delivery::permission::HeldLease;
 use crate::domain::transfer::Sequence;
@@ -27,7 +27,12 @@ pub(in crate::actors::delivery) struct Drain {
     pub(super) store_is_away: bool,
     /// The next pass sends what may not be attempted yet, too.
     pub(super) all_at_once: bool,
+    /// Passes since the last success that found nothing but documents that had had their turn, and were given up.
+    pub(super) vain_passes: u32,
 }
+
+/// How many lanes a pass may leave out. A webhook that refuses everything has as many as it has documents.
+const BLOCKED: usize = 10_000;
 
 pub(super) enum Pass {
     /// The next one begins then.
@@ -40,9 +45,27 @@ pub(super) enum Pass {
         after: Option<Sequence>,
         /// Lanes of which a row failed, or came into the stash's hands again, in this pass: their next rows wait for the next one.
         blocked: HashSet<LaneKey>,
+        /// Something was sent.
+        sent: bool,
+        /// Pages that held nothing but rows of documents that had had their turn.
+        vain_pages: u32,
         /// All rows were read.
         exhausted: bool,
     },
+}
+
+impl Pass {
+    /// A pass that begins now.
+    pub(super) fn begin(as_of_ms: i64) -> Self {
+        let blocked = HashSet::new();
+        Self::Running { as_of_ms, after: None, blocked, sent: false, vain_pages: 0, exhausted: false }
+    }
+
+    /// Whether it remembers so many lanes that it is better to begin anew: each holds memory. What failed has a later time by then, and is
+    /// left out of the next pass.
+    pub(super) fn remembers_too_much(&self) -> bool {
+        matches!(self, Self::Running { blocked, .. } if blocked.len() >= BLOCKED)
+    }
 }
 
 /// Whether the drain lease still lasts.
@@ -64,6 +87,7 @@ impl Default for Drain {
             starved: false,
             store_is_away: false,
             all_at_once: false,
+            vain_passes: 0,
         }
     }
 }
@@ -90,6 +114,18 @@ impl Drain {
         if let Pass::Due(at) = &mut self.pass {
             *at = (*at).min(Instant::now());
         }
+    }
+
+    /// The webhook is another, or lives.
+    pub(in crate::actors::delivery) fn webhook_is_news(&mut self) {
+        self.vain_passes = 0;
+    }
+
+    /// How many pages in vain a pass may read: each that was given up lets the next go twice as far, up to a bound, for it may be one document
+    /// alone that fails, with very many changes.
+    pub(super) fn may_read_in_vain(&self) -> u32 {
+        const DOUBLED: u32 = 6;
+        VAIN_PAGES << self.vain_passes.min(DOUBLED)
     }
 
     /// The webhook was tried, and fails: what waits keeps to its time.
@@ -134,5 +170,40 @@ impl Drain {
             Some(held) if now_boot_ms < held.until_boot_ms => Lease::Held,
             _ => Lease::Expired,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::transfer::DocumentHash;
+
+    #[test]
+    fn a_pass_that_leaves_very_much_out_is_given_up() {
+        let mut drain = Drain { pass: Pass::begin(0), ..Drain::default() };
+        let block = |drain: &mut Drain, number: u128| {
+            drain.block(LaneKey::Document(DocumentHash(number.to_be_bytes())));
+        };
+        (1..BLOCKED as u128).for_each(|number| block(&mut drain, number));
+        block(&mut drain, 1);
+        assert!(!drain.pass.remembers_too_much());
+        block(&mut drain, 0);
+        assert!(drain.pass.remembers_too_much());
+        drain.begin_anew();
+        assert!(!drain.pass.remembers_too_much() && drain.next_pass() <= Some(Instant::now()));
+    }
+
+    #[test]
+    fn each_pass_in_vain_lets_the_next_go_further_up_to_a_bound() {
+        let mut drain = Drain::default();
+        let mut pages = Vec::new();
+        for _ in 0..10 {
+            pages.push(drain.may_read_in_vain());
+            drain.vain_passes += 1;
+        }
+        assert_eq!(pages[..4], [20, 40, 80, 160]);
+        assert_eq!(pages[9], 1_280);
+        drain.webhook_is_news();
+        assert_eq!(drain.may_read_in_vain(), 20);
     }
 }

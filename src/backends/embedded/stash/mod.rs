@@ -112,30 +112,17 @@ impl Stash for SqliteStash {
         Box::pin(self.database.read(reads::backlogs))
     }
 
-    /// A part at a time: a client may have millions, and others write between. When a part fails, those before it are dead, and the next
-    /// call goes on.
     fn bury<'a>(
         &'a self,
         client: &'a ClientId,
         ownership: Ownership,
         reason: &'a str,
     ) -> BoxFuture<'a, StoreResult<u64>> {
-        Box::pin(async move {
-            let mut buried = 0;
-            loop {
-                let (client, reason, now_ms) = (client.clone(), reason.to_owned(), self.clock.now_ms());
-                let part = self
-                    .database
-                    .write_bulk(move |connection| {
-                        writes::bury(connection, &client, ownership, &reason, now_ms)
-                    })
-                    .await?;
-                if part == 0 {
-                    return Ok(buried);
-                }
-                buried += part;
-            }
-        })
+        let (client, reason, now_ms) = (client.clone(), reason.to_owned(), self.clock.now_ms());
+        Box::pin(
+            self.database
+                .write_bulk(move |connection| writes::bury(connection, &client, ownership, &reason, now_ms)),
+        )
     }
 
     fn purge(&self, older_than: Duration, limit: usize) -> BoxFuture<'_, StoreResult<u64>> {

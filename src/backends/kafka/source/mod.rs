@@ -7,24 +7,44 @@ mod places;
 mod reader;
 pub(super) mod start;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::Thread;
+use std::time::Duration;
 
+use rdkafka::admin::AdminClient;
 use tokio::sync::{Notify, oneshot};
+use tokio::time::timeout;
 
 use self::places::Places;
 pub(super) use self::reader::Reader;
+use super::ends::Ends;
+use super::ingest::Destinations;
 use super::member::ended;
+use super::offsets::{Partition, unread};
+use super::watch::Watch;
 use crate::domain::change_event::SourceRecord;
 use crate::ports::event_log::{IngestWork, Lag, SourceConsumer};
-use crate::ports::{BoxFuture, StoreResult};
+use crate::ports::{BoxFuture, StoreError, StoreResult};
 
 /// What the consumer asks its thread.
 enum Ask {
     Commit(IngestWork, oneshot::Sender<StoreResult<()>>),
     Rewind(oneshot::Sender<StoreResult<()>>),
-    Lag(oneshot::Sender<StoreResult<Lag>>),
+    Place(oneshot::Sender<StoreResult<ReadTo>>),
 }
+
+/// How far it has read.
+#[derive(Clone)]
+struct ReadTo {
+    /// The next offset to read of each partition.
+    positions: BTreeMap<Partition, i64>,
+    /// What was read and is not committed.
+    pending: Lag,
+}
+
+/// The thread may be within a transaction: where it was before is told then. What came since counts as not read.
+const PLACE_WITHIN: Duration = Duration::from_millis(20);
 
 /// What the consumer and its thread share.
 #[derive(Default)]
@@ -47,6 +67,11 @@ impl Shared {
 }
 
 pub(super) struct KafkaSourceConsumer {
+    destinations: Destinations,
+    admin: Arc<AdminClient<Watch>>,
+    ends: Arc<Ends>,
+    /// As it was told last.
+    read_to: Mutex<Option<ReadTo>>,
     shared: Arc<Shared>,
     asks: mpsc::Sender<Ask>,
     /// Ends when `asks` is gone.
@@ -74,6 +99,39 @@ impl KafkaSourceConsumer {
         }
     }
 
+    /// What the topics take is asked anew before anything is too large for them, and when they refuse something: whoever gave the work
+    /// gives it again.
+    async fn write(&self, work: IngestWork) -> StoreResult<()> {
+        if self.destinations.is_too_small_for(&work.transfers) {
+            self.destinations.read_limits(&self.admin).await?;
+        }
+        let written = self.ask(|answer| Ask::Commit(work, answer)).await;
+        if let Err(StoreError::Refused(_)) = &written {
+            self.destinations.read_limits(&self.admin).await?;
+        }
+        written
+    }
+
+    async fn ask_lag(&self) -> StoreResult<Lag> {
+        let told = match timeout(PLACE_WITHIN, self.ask(Ask::Place)).await {
+            Ok(told) => Some(told?),
+            Err(_) => None,
+        };
+        let ReadTo { positions, pending } = {
+            let mut read_to = self.read_to.lock().unwrap_or_else(PoisonError::into_inner);
+            if told.is_some() {
+                *read_to = told;
+            }
+            let busy = || StoreError::Unavailable("the consumer is at work".to_owned());
+            read_to.clone().ok_or_else(busy)?
+        };
+        let partitions = positions.keys().cloned().collect();
+        let count = move |ends| {
+            Ok(Lag { records: pending.records + unread(&positions, &ends), ..pending })
+        };
+        self.ends.find(partitions, count).await
+    }
+
     async fn ask<T>(&self, ask: impl FnOnce(oneshot::Sender<StoreResult<T>>) -> Ask) -> StoreResult<T> {
         let (answer, answered) = oneshot::channel();
         self.asks.send(ask(answer)).map_err(|_| ended())?;
@@ -88,7 +146,7 @@ impl SourceConsumer for KafkaSourceConsumer {
     }
 
     fn commit(&self, work: IngestWork) -> BoxFuture<'_, StoreResult<()>> {
-        Box::pin(self.ask(|answer| Ask::Commit(work, answer)))
+        Box::pin(self.write(work))
     }
 
     fn rewind(&self) -> BoxFuture<'_, StoreResult<()>> {
@@ -96,7 +154,7 @@ impl SourceConsumer for KafkaSourceConsumer {
     }
 
     fn lag(&self) -> BoxFuture<'_, StoreResult<Lag>> {
-        Box::pin(self.ask(Ask::Lag))
+        Box::pin(self.ask_lag())
     }
 }
 

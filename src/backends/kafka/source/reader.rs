@@ -2,28 +2,32 @@
 
 mod group;
 
-use std::sync::{Arc, mpsc};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use rdkafka::ClientConfig;
+use rdkafka::admin::AdminClient;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 use rdkafka::message::{BorrowedMessage, Headers, Message};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use tokio_util::sync::CancellationToken;
 
-use super::{Ask, KafkaSourceConsumer, Shared};
+use super::{Ask, KafkaSourceConsumer, ReadTo, Shared};
+use crate::backends::kafka::ends::Ends;
 use crate::backends::kafka::filling::Filling;
 use crate::backends::kafka::gaps::Gaps;
 use crate::backends::kafka::ingest::Destinations;
 use crate::backends::kafka::member::{Beginning, Member};
-use crate::backends::kafka::offsets::{self, Partition, Point, list_of};
+use crate::backends::kafka::offsets::{Partition, list_of};
 use crate::backends::kafka::producer::{GroupOffsets, Transactions};
+use crate::backends::kafka::watch::Watch;
 use crate::domain::change_event::SourceRecord;
 use crate::domain::transfer::SourcePosition;
-use crate::ports::event_log::{BatchLimits, IngestWork, Lag};
+use crate::ports::event_log::{BatchLimits, IngestWork};
 use crate::ports::{StoreError, StoreResult};
 
 /// The thread wakes by itself this often; everything that it waits for wakes it at once.
@@ -40,7 +44,9 @@ pub(in super::super) struct Reader {
     pub(in super::super) member: Member,
     pub(in super::super) limits: BatchLimits,
     pub(in super::super) destinations: Destinations,
+    pub(in super::super) admin: Arc<AdminClient<Watch>>,
     pub(in super::super) transactions: Transactions,
+    pub(in super::super) ends: Arc<Ends>,
     pub(in super::super) gaps: Gaps,
     pub(in super::super) stop: CancellationToken,
     /// Its drop says that the group was left.
@@ -53,6 +59,8 @@ impl Reader {
         let (asks, asked) = mpsc::channel();
         let shared = Arc::new(Shared::default());
         let closing = Closing(Arc::clone(&shared));
+        let destinations = self.destinations.clone();
+        let (admin, ends) = (Arc::clone(&self.admin), Arc::clone(&self.ends));
         let mut consumer: BaseConsumer<Member> = self.config.create_with_context(self.member.clone())?;
         consumer.subscribe(&[&self.subscription])?;
         let thread = thread::Builder::new()
@@ -61,31 +69,42 @@ impl Reader {
                 let _closing = closing;
                 let thread = thread::current();
                 consumer.set_nonempty_callback(move || thread.unpark());
-                let _left = self.left;
-                Running {
-                    consumer,
-                    member: self.member,
-                    filling: Filling::new(self.limits),
-                    destinations: self.destinations,
-                    transactions: self.transactions,
-                    gaps: self.gaps,
-                    stop: self.stop,
-                    asked,
-                    shared: Arc::clone(&_closing.0),
-                    astray: false,
-                    full_since: None,
-                    paused: None,
-                    assigning: None,
-                    beginning: Beginning::default(),
-                    is_over: false,
-                    out_of_range: false,
-                    ask_again: Instant::now(),
-                    topic: "".into(),
-                }
-                .run();
+                let shared = Arc::clone(&_closing.0);
+                self.running(consumer, asked, shared).run();
             })
             .map_err(|err| StoreError::Unavailable(format!("no thread: {err}")))?;
-        Ok(KafkaSourceConsumer { shared, asks, thread: thread.thread().clone() })
+        let thread = thread.thread().clone();
+        let read_to = Mutex::default();
+        Ok(KafkaSourceConsumer { shared, asks, thread, destinations, admin, ends, read_to })
+    }
+
+    fn running(
+        self,
+        consumer: BaseConsumer<Member>,
+        asked: mpsc::Receiver<Ask>,
+        shared: Arc<Shared>,
+    ) -> Running {
+        Running {
+            consumer,
+            member: self.member,
+            filling: Filling::new(self.limits),
+            destinations: self.destinations,
+            transactions: self.transactions,
+            gaps: self.gaps,
+            stop: self.stop,
+            asked,
+            shared,
+            astray: false,
+            full_since: None,
+            paused: None,
+            assigning: None,
+            beginning: Beginning::default(),
+            is_over: false,
+            given_up: BTreeSet::new(),
+            ask_again: Instant::now(),
+            topic: "".into(),
+            _left: self.left,
+        }
     }
 }
 
@@ -120,12 +139,14 @@ struct Running {
     beginning: Beginning,
     /// Another consumer is to go on.
     is_over: bool,
-    /// Some partition cannot be read where it is.
-    out_of_range: bool,
+    /// Partitions that librdkafka may have given up where they are.
+    given_up: BTreeSet<Partition>,
     /// Not before this time the brokers are asked again for what they did not answer.
     ask_again: Instant,
     /// Of the last record.
     topic: Arc<str>,
+    /// Dropped behind the consumer.
+    _left: Box<dyn Send>,
 }
 
 impl Running {
@@ -146,7 +167,7 @@ impl Running {
             match self.asked.try_recv() {
                 Ok(Ask::Commit(work, answer)) => drop(answer.send(self.commit(&work))),
                 Ok(Ask::Rewind(answer)) => drop(answer.send(self.rewind())),
-                Ok(Ask::Lag(answer)) => drop(answer.send(self.lag())),
+                Ok(Ask::Place(answer)) => drop(answer.send(Ok(self.place()))),
                 Err(mpsc::TryRecvError::Empty) => return true,
                 Err(mpsc::TryRecvError::Disconnected) => return false,
             }
@@ -156,15 +177,25 @@ impl Running {
     fn commit(&mut self, work: &IngestWork) -> StoreResult<()> {
         self.shared.lock().places.check(&work.offsets)?;
         let records = self.destinations.records(work)?;
-        let next = list_of(work.offsets.iter().map(|(partition, next)| (partition, Offset::Offset(*next))))?;
-        let offsets = self.consumer.group_metadata().map(|member| GroupOffsets { next, member });
-        let offsets = offsets.filter(|_| !work.offsets.is_empty());
+        self.transactions.fit(self.destinations.batch_bytes());
+        let offsets = self.offsets(work)?;
         let written = self.transactions.write(records, offsets.as_ref());
         match written {
             Ok(_) => self.shared.lock().places.committed(&work.offsets),
             Err(_) => self.astray = true,
         }
         written.map(drop)
+    }
+
+    /// The offsets of a transaction. Without its membership they would not be written, and yet be taken for written.
+    fn offsets(&self, work: &IngestWork) -> StoreResult<Option<GroupOffsets>> {
+        if work.offsets.is_empty() {
+            return Ok(None);
+        }
+        let next = list_of(work.offsets.iter().map(|(partition, next)| (partition, Offset::Offset(*next))))?;
+        let member = self.consumer.group_metadata();
+        let member = member.ok_or_else(|| StoreError::Fenced("it is no member of its group".to_owned()))?;
+        Ok(Some(GroupOffsets { next, member }))
     }
 
     /// Reads what is there, and hands it out. `false`: there was nothing to do.
@@ -189,7 +220,10 @@ impl Running {
                         self.filling.push(weight(&record), record);
                     }
                 }
-                Some(Err(KafkaError::MessageConsumption(Code::AutoOffsetReset))) => self.out_of_range = true,
+                // It does not say which.
+                Some(Err(KafkaError::MessageConsumption(Code::AutoOffsetReset))) => {
+                    self.given_up = self.shared.lock().places.all().into_keys().collect();
+                }
                 // Librdkafka goes on by itself; the watch has it.
                 Some(Err(err)) => log::debug!("source stream err={err}"),
             }
@@ -235,17 +269,9 @@ impl Running {
         }
     }
 
-    fn lag(&mut self) -> StoreResult<Lag> {
-        const TIMEOUT: Duration = Duration::from_secs(3);
+    fn place(&self) -> ReadTo {
         let positions = self.positions();
-        let partitions: Vec<Partition> = positions.keys().cloned().collect();
-        let ends = offsets::find(&self.consumer, &partitions, Point::End, TIMEOUT)?;
-        let mut lag = self.shared.lock().places.pending(self.filling.iter());
-        for (partition, end) in ends {
-            let unread = end - positions.get(&partition).copied().unwrap_or(end);
-            lag.records += u64::try_from(unread).unwrap_or(0);
-        }
-        Ok(lag)
+        ReadTo { positions, pending: self.shared.lock().places.pending(self.filling.iter()) }
     }
 }
 
@@ -278,3 +304,6 @@ fn weight(record: &SourceRecord) -> usize {
     let headers: usize = record.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
     RECORD + length(&record.key) + length(&record.value) + headers
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,8 +2,7 @@
 //! begins at its oldest record.
 
 use std::collections::BTreeMap;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
@@ -14,17 +13,15 @@ use super::super::errors::store_error;
 use super::super::member::Member;
 use super::super::offsets::{self, Partition, Point, list_of};
 use super::super::options::{REQUEST_TIMEOUT, Start};
-use crate::ports::StoreResult;
+use crate::ports::{StoreError, StoreResult};
 
-/// The replica that saw the group first has this long to commit its beginning, while others wait.
-const OTHERS_WAIT: Duration = Duration::from_secs(5);
-
-/// Commits where the group begins. Blocks.
+/// Commits where the group begins, not later than `until`: another may do it then. Blocks.
 pub(in super::super) fn begin_group(
     config: &ClientConfig,
     member: Member,
     partitions: &[Partition],
     start: Start,
+    until: Instant,
 ) -> StoreResult<()> {
     let consumer: BaseConsumer<Member> = config.create_with_context(member)?;
     let known = offsets::committed(&consumer, partitions, REQUEST_TIMEOUT)?;
@@ -35,16 +32,19 @@ pub(in super::super) fn begin_group(
     }
     let first = first_offsets(&consumer, &unknown, start)?;
     let list = list_of(first.iter().map(|(partition, offset)| (partition, Offset::Offset(*offset))))?;
+    if Instant::now() >= until {
+        return Err(StoreError::Unavailable("the brokers took too long to begin the group".to_owned()));
+    }
     match consumer.commit(&list, CommitMode::Sync) {
         Ok(()) => {
             log::info!("source group begins start={start:?} partitions={}", first.len());
             Ok(())
         }
-        // It has members already: somebody who does not ask our registry reads with its name.
-        Err(KafkaError::ConsumerCommit(Code::UnknownMemberId | Code::IllegalGeneration)) => {
-            log::warn!("source group is new to us but has members: its start is not set");
-            Ok(())
-        }
+        // Another replica was quicker, and the next look finds the group begun; or somebody who does not ask our registry reads with its name,
+        // and must stop first: where he did not commit anything we would begin at the oldest record.
+        Err(KafkaError::ConsumerCommit(Code::UnknownMemberId | Code::IllegalGeneration)) => Err(
+            StoreError::Unavailable("the source group has members: its start is not set yet".to_owned()),
+        ),
         Err(err) => Err(store_error(err)),
     }
 }
@@ -67,8 +67,8 @@ fn first_offsets(
     Ok(first)
 }
 
-/// Waits until the replica that saw the group first has committed where it begins. Blocks.
-pub(in super::super) fn wait_for_beginning(
+/// Says so when nothing is known of where a group goes on that has begun. Blocks.
+pub(in super::super) fn look_for_beginning(
     config: &ClientConfig,
     member: Member,
     partitions: &[Partition],
@@ -77,13 +77,8 @@ pub(in super::super) fn wait_for_beginning(
         return Ok(());
     }
     let consumer: BaseConsumer<Member> = config.create_with_context(member)?;
-    let deadline = Instant::now() + OTHERS_WAIT;
-    while offsets::committed(&consumer, partitions, REQUEST_TIMEOUT)?.is_empty() {
-        if Instant::now() > deadline {
-            log::error!("source group has lost its offsets: it reads everything that is left");
-            return Ok(());
-        }
-        thread::sleep(Duration::from_millis(500));
+    if offsets::committed(&consumer, partitions, REQUEST_TIMEOUT)?.is_empty() {
+        log::error!("source group has lost its offsets: it reads everything that is left");
     }
     Ok(())
 }

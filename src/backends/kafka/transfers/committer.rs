@@ -10,11 +10,10 @@ use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::topic_partition_list::Offset;
 use tokio::sync::oneshot;
 
-use super::super::member::Member;
-use super::super::offsets::{self, Partition, Point, list_of};
-use super::{Shared, gone};
+use super::super::member::{Member, ended};
+use super::super::offsets::{Partition, list_of};
+use super::{Closing, Shared};
 use crate::ports::clock::Clock;
-use crate::ports::event_log::Lag;
 use crate::ports::{StoreError, StoreResult};
 
 /// Without a commit for this long the unchanged offsets are committed.
@@ -29,7 +28,6 @@ const MARGIN: Duration = Duration::from_secs(1);
 /// What the committer is asked.
 enum Ask {
     Commit(BTreeMap<u32, i64>, oneshot::Sender<StoreResult<()>>),
-    Lag(oneshot::Sender<StoreResult<Lag>>),
     /// There are new partitions: the permission to send waits for a commit.
     Now,
 }
@@ -48,6 +46,8 @@ impl Committer {
         session_timeout: Duration,
     ) -> StoreResult<Self> {
         let (asks, asked) = mpsc::channel();
+        // A consumer that cannot commit is of no use: whoever reads opens another.
+        let closing = Closing(Arc::clone(&shared));
         let proof = session_timeout.saturating_sub(MARGIN).as_millis();
         let committing = Committing {
             shared,
@@ -59,17 +59,16 @@ impl Committer {
         };
         thread::Builder::new()
             .name("kafka-commit".to_owned())
-            .spawn(move || committing.run(&asked))
+            .spawn(move || {
+                let _closing = closing;
+                committing.run(&asked);
+            })
             .map_err(|err| StoreError::Unavailable(format!("no thread: {err}")))?;
         Ok(Self(asks))
     }
 
     pub(super) async fn commit(&self, offsets: BTreeMap<u32, i64>) -> StoreResult<()> {
         self.ask(|answer| Ask::Commit(offsets, answer)).await
-    }
-
-    pub(super) async fn lag(&self) -> StoreResult<Lag> {
-        self.ask(Ask::Lag).await
     }
 
     /// Commits all offsets now.
@@ -80,8 +79,8 @@ impl Committer {
 
     async fn ask<T>(&self, ask: impl FnOnce(oneshot::Sender<StoreResult<T>>) -> Ask) -> StoreResult<T> {
         let (answer, answered) = oneshot::channel();
-        self.0.send(ask(answer)).map_err(|_| gone())?;
-        answered.await.map_err(|_| gone())?
+        self.0.send(ask(answer)).map_err(|_| ended())?;
+        answered.await.map_err(|_| ended())?
     }
 }
 
@@ -101,7 +100,6 @@ impl Committing {
         loop {
             match asked.recv_timeout(self.due.saturating_duration_since(Instant::now())) {
                 Ok(Ask::Commit(offsets, answer)) => drop(answer.send(self.commit(&offsets))),
-                Ok(Ask::Lag(answer)) => drop(answer.send(self.lag())),
                 Ok(Ask::Now) => self.prove(),
                 Err(RecvTimeoutError::Timeout) => self.prove(),
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -113,7 +111,7 @@ impl Committing {
         if offsets.is_empty() {
             return Ok(());
         }
-        let Some(consumer) = self.consumer.upgrade() else { return Err(gone()) };
+        let Some(consumer) = self.consumer.upgrade() else { return Err(ended()) };
         let shared = Arc::clone(&self.shared);
         let _committing = shared.committing();
         let offsets = self.shared.lock().places.check(offsets)?;
@@ -143,22 +141,5 @@ impl Committing {
 
     fn partition(&self, partition: u32) -> Partition {
         (Arc::clone(&self.topic), i32::try_from(partition).unwrap_or(i32::MAX))
-    }
-
-    fn lag(&self) -> StoreResult<Lag> {
-        const TIMEOUT: Duration = Duration::from_secs(3);
-        let Some(consumer) = self.consumer.upgrade() else { return Err(gone()) };
-        let all = self.shared.lock().places.all();
-        let mut positions: BTreeMap<Partition, i64> =
-            all.into_iter().map(|(partition, committed)| (self.partition(partition), committed)).collect();
-        let partitions: Vec<Partition> = positions.keys().cloned().collect();
-        let ends = offsets::find(&consumer, &partitions, Point::End, TIMEOUT)?;
-        offsets::advance(&consumer, &mut positions);
-        let mut lag = self.shared.lock().places.pending();
-        for (partition, end) in ends {
-            let unread = end - positions.get(&partition).copied().unwrap_or(end);
-            lag.records += u64::try_from(unread).unwrap_or(0);
-        }
-        Ok(lag)
     }
 }

@@ -8,17 +8,20 @@ mod places;
 mod reader;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::Thread;
 
+use rdkafka::consumer::BaseConsumer;
 use tokio::sync::Notify;
 
 use self::committer::Committer;
 use self::places::Places;
 pub(super) use self::reader::Reader;
-use super::member::ended;
+use super::ends::Ends;
+use super::member::{Member, ended};
+use super::offsets::{self, Partition, unread};
 use crate::ports::event_log::{Lag, SendPermission, TransferConsumer, TransferEvent};
-use crate::ports::{BoxFuture, StoreError, StoreResult};
+use crate::ports::{BoxFuture, StoreResult};
 
 /// What the consumer and its threads share.
 struct Shared {
@@ -27,6 +30,8 @@ struct Shared {
     permission: SendPermission,
     /// Held while a commit is under way: a partition is not let go under it.
     committing: Mutex<()>,
+    /// Held while records go from librdkafka into `state`: whoever counts them finds them in one of both.
+    reading: Mutex<()>,
 }
 
 #[derive(Default)]
@@ -43,6 +48,7 @@ impl Shared {
             changed: Notify::new(),
             permission: SendPermission::none(),
             committing: Mutex::default(),
+            reading: Mutex::default(),
         }
     }
 
@@ -53,12 +59,31 @@ impl Shared {
     fn committing(&self) -> MutexGuard<'_, ()> {
         self.committing.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn reading(&self) -> MutexGuard<'_, ()> {
+        self.reading.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Tells who waits that one of the threads has ended, however it did.
+struct Closing(Arc<Shared>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.lock().closed = true;
+        self.0.permission.withdraw();
+        self.0.changed.notify_waiters();
+    }
 }
 
 pub(super) struct KafkaTransferConsumer {
     shared: Arc<Shared>,
     reader: Thread,
     committer: Committer,
+    topic: Arc<str>,
+    /// The reader's.
+    consumer: Weak<BaseConsumer<Member>>,
+    ends: Arc<Ends>,
 }
 
 impl KafkaTransferConsumer {
@@ -81,10 +106,25 @@ impl KafkaTransferConsumer {
             changed.await;
         }
     }
-}
 
-fn gone() -> StoreError {
-    StoreError::Unavailable("the consumer is closed".to_owned())
+    async fn ask_lag(&self) -> StoreResult<Lag> {
+        let (shared, consumer, topic) =
+            (Arc::clone(&self.shared), Weak::clone(&self.consumer), Arc::clone(&self.topic));
+        let places = move |shared: &Shared| -> BTreeMap<Partition, i64> {
+            let all = shared.lock().places.all().into_iter();
+            let place = |(number, committed)| Some(((Arc::clone(&topic), i32::try_from(number).ok()?), committed));
+            all.filter_map(place).collect()
+        };
+        let partitions = places(&shared).into_keys().collect();
+        let count = move |ends| {
+            let mut positions = places(&shared);
+            let _reading = shared.reading();
+            offsets::advance(&*consumer.upgrade().ok_or_else(ended)?, &mut positions);
+            let pending = shared.lock().places.pending();
+            Ok(Lag { records: pending.records + unread(&positions, &ends), ..pending })
+        };
+        self.ends.find(partitions, count).await
+    }
 }
 
 impl TransferConsumer for KafkaTransferConsumer {
@@ -111,7 +151,7 @@ impl TransferConsumer for KafkaTransferConsumer {
     }
 
     fn lag(&self) -> BoxFuture<'_, StoreResult<Lag>> {
-        Box::pin(self.committer.lag())
+        Box::pin(self.ask_lag())
     }
 }
 
@@ -121,3 +161,6 @@ impl Drop for KafkaTransferConsumer {
         self.reader.unpark();
     }
 }
+
+#[cfg(test)]
+mod tests;

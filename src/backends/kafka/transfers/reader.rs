@@ -3,7 +3,7 @@
 mod group;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,8 @@ use tokio_util::sync::CancellationToken;
 use self::group::Leaving;
 use super::committer::Committer;
 use super::places::Read;
-use super::{KafkaTransferConsumer, Shared};
+use super::{Closing, KafkaTransferConsumer, Shared};
+use crate::backends::kafka::ends::Ends;
 use crate::backends::kafka::filling::Filling;
 use crate::backends::kafka::gaps::Gaps;
 use crate::backends::kafka::member::{Beginning, Member};
@@ -40,6 +41,7 @@ pub(in super::super) struct Reader {
     pub(in super::super) limits: BatchLimits,
     pub(in super::super) session_timeout: Duration,
     pub(in super::super) clock: Arc<dyn Clock>,
+    pub(in super::super) ends: Arc<Ends>,
     pub(in super::super) gaps: Gaps,
     pub(in super::super) watch: Watch,
     pub(in super::super) stop: CancellationToken,
@@ -62,9 +64,10 @@ impl Reader {
         });
         consumer.subscribe(&[&self.topic])?;
         let consumer = Arc::new(consumer);
+        let read_by = Arc::downgrade(&consumer);
         let committer = Committer::start(
             Arc::clone(&shared),
-            Arc::downgrade(&consumer),
+            Weak::clone(&read_by),
             Arc::clone(&self.topic),
             self.clock,
             self.session_timeout,
@@ -88,7 +91,7 @@ impl Reader {
             out_of_range: BTreeSet::new(),
             ask_again: Instant::now(),
         };
-        let left = self.left;
+        let (left, topic) = (self.left, Arc::clone(&running.topic));
         let thread = thread::Builder::new()
             .name("kafka-transfer".to_owned())
             .spawn(move || {
@@ -97,18 +100,7 @@ impl Reader {
             })
             .map_err(|err| StoreError::Unavailable(format!("no thread: {err}")))?;
         let reader = reader.get_or_init(|| thread.thread().clone()).clone();
-        Ok(KafkaTransferConsumer { shared, reader, committer })
-    }
-}
-
-/// Tells who waits that the thread has ended, however it did.
-struct Closing(Arc<Shared>);
-
-impl Drop for Closing {
-    fn drop(&mut self) {
-        self.0.lock().closed = true;
-        self.0.permission.withdraw();
-        self.0.changed.notify_waiters();
+        Ok(KafkaTransferConsumer { shared, reader, committer, topic, consumer: read_by, ends: self.ends })
     }
 }
 
@@ -164,6 +156,8 @@ impl Running {
         self.serve(Duration::ZERO);
         let wanted = self.shared.lock().places.wanted();
         let mut batches = Vec::new();
+        let shared = Arc::clone(&self.shared);
+        let reading = shared.reading();
         for number in wanted {
             let Some(queue) = self.queues.get_mut(&number) else { continue };
             if fill(queue, self.incarnation, &self.watch, &self.topic) {
@@ -174,6 +168,7 @@ impl Running {
             }
         }
         if batches.is_empty() {
+            drop(reading);
             // An event would hide others behind it: librdkafka gets a moment before this thread sleeps.
             self.serve(Duration::from_millis(1));
             return false;

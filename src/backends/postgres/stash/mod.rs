@@ -116,29 +116,16 @@ impl Stash for PgStash {
         Box::pin(self.database.run(|connection| Box::pin(reads::backlogs(connection))))
     }
 
-    /// A part at a time: a client may have millions. When a part fails, those before it are dead, and the next call goes on.
     fn bury<'a>(
         &'a self,
         client: &'a ClientId,
         ownership: Ownership,
         reason: &'a str,
     ) -> BoxFuture<'a, StoreResult<u64>> {
-        Box::pin(async move {
-            let mut buried = 0;
-            loop {
-                let (client, reason) = (client.clone(), reason.to_owned());
-                let part = self
-                    .database
-                    .transaction(move |connection| {
-                        Box::pin(async move { writes::bury(connection, &client, ownership, &reason).await })
-                    })
-                    .await?;
-                if part == 0 {
-                    return Ok(buried);
-                }
-                buried += part;
-            }
-        })
+        let (client, reason) = (client.clone(), reason.to_owned());
+        Box::pin(self.database.transaction(move |connection| {
+            Box::pin(async move { writes::bury(connection, &client, ownership, &reason).await })
+        }))
     }
 
     fn purge(&self, older_than: Duration, limit: usize) -> BoxFuture<'_, StoreResult<u64>> {

@@ -177,6 +177,41 @@ async fn a_living_actor_is_not_forgotten_and_a_new_one_takes_its_name() {
     assert_eq!((shown.state, shown.published), (Life::Running, Some(Arc::new(json!("second")))));
 }
 
+#[actix_rt::test]
+async fn the_history_of_one_that_retires_passes_to_the_next() {
+    pause();
+    let kit = kit(EAGER);
+    let (first, _) = start(&kit, "one");
+    assert!(!kit.registry().retire("probe", "one"), "it lives");
+    first.addr.do_send(Break::Handler);
+    generation(&first.cell, 1).await;
+    first.cell.publish(json!("first"));
+    first.cell.stop();
+    assert!(kit.registry().retire("probe", "one"));
+    first.cell.ended().await;
+    assert!(kit.registry().get("probe", "one").is_none());
+    let kept = kit.registry().retired("probe", "one").unwrap();
+    assert_eq!((kept.state, kept.restarts), (Life::Stopped, 1));
+    assert_eq!(kept.last_cause.unwrap().reason, ExitReason::Panicked);
+
+    let (second, _) = start(&kit, "one");
+    assert!(kit.registry().retired("probe", "one").is_none());
+    let shown = second.cell.status();
+    assert_eq!((shown.state, shown.restarts, shown.published), (Life::Running, 1, None));
+    assert_eq!(shown.last_cause.unwrap().reason, ExitReason::Panicked);
+    assert_eq!(kit.registry().restart_totals()["probe"], 1, "a beginning is no restart");
+
+    // Of one that never broke there is nothing to tell, and of one that is nobody's here nothing is told.
+    let (other, _) = start(&kit, "other");
+    for cell in [&second.cell, &other.cell] {
+        cell.stop();
+        assert!(kit.registry().retire("probe", cell.id()));
+    }
+    assert!(kit.registry().retired("probe", "other").is_none());
+    kit.registry().forget_retired("probe", |id| id == "one");
+    assert!(kit.registry().retired("probe", "one").is_none());
+}
+
 /// Nobody else has its address.
 struct Alone {
     began: Arc<tokio::sync::Notify>,

@@ -3,7 +3,7 @@
 import { h, on, put } from "./dom.js";
 import { get } from "./api.js";
 import { badge } from "./badge.js";
-import { cell, opens } from "./table.js";
+import { cell, keep_order, opens } from "./table.js";
 import { restart } from "./client_actions.js";
 import { deed } from "./session.js";
 import { cause, client_link } from "./words.js";
@@ -16,11 +16,14 @@ const GROUPS = [["Intake", ["ingest-source", "ingest-transfer"]], ["Delivery", [
 
 export async function actors({ root, live, query, every, listen }) {
   const asked = { kind: "delivery", replica: query.get("replica") ?? "", filter: query.get("filter") ?? "", state: query.get("state") ?? "", offset: 0, limit: PAGE };
-  let children, others;
+  let children, others, shown_for;
   const load = async () => {
     const kinds = Object.keys(live.snapshot?.overview.actors.kinds ?? {}).filter((kind) => kind !== "delivery");
-    let all;
-    [children, all] = await Promise.all([get("/v1/actors", asked), get("/v1/actors", { replica: asked.replica, limit: 200 })]);
+    const wanted = JSON.stringify(asked);
+    const [found, all] = await Promise.all([get("/v1/actors", asked), get("/v1/actors", { replica: asked.replica, limit: 200 })]);
+    // Who is about to act on one is not given another.
+    if (wanted === shown_for) found.rows = keep_order(children.rows, found.rows, ({ id, replica }) => `${id}/${replica}`);
+    [children, shown_for] = [found, wanted];
     others = all.rows.filter((actor) => actor.kind !== "delivery");
     // With very many broken ones the others do not fit into that page.
     const missing = kinds.filter((kind) => !others.some((actor) => actor.kind === kind));
@@ -44,10 +47,13 @@ export async function actors({ root, live, query, every, listen }) {
     put(foot, h("p", { class: "quiet figure" }, children.matched ? `${children.offset + 1} to ${children.offset + children.rows.length} of ${children.matched} delivery actors${sums ? `, ${count(sums.restarts)} restarts of all since the start` : ""}` : ""),
       h("button", { "data-step": -PAGE, disabled: children.offset === 0 }, "Back"), h("button", { "data-step": PAGE, disabled: children.next === null }, "Next"));
   };
-  const again = async (change) => {
-    Object.assign(asked, change);
-    try { await load(); } catch { return; }
+  const look = every(2000, async () => {
+    await load();
     show();
+  });
+  const again = (change) => {
+    Object.assign(asked, change);
+    return look();
   };
   let typing;
   search.addEventListener("input", () => { clearTimeout(typing); typing = setTimeout(() => again({ filter: search.value, offset: 0 }), 150); });
@@ -57,7 +63,6 @@ export async function actors({ root, live, query, every, listen }) {
   on(tree, "click", "[data-do]", async ({ dataset }) => { if (await restart(dataset.kind, dataset.id, dataset.replica)) again({}); });
   show();
   listen("snapshot", show);
-  every(2000, () => again({}));
 }
 
 // As the service does with those of clients.
@@ -71,6 +76,7 @@ const columns = (several) => [
   { name: "Restarts", kind: "n", wide: "w80", of: (actor) => count(actor.restarts) },
   { name: "Up", kind: "n", wide: "w100", extra: true, of: (actor) => span(actor.uptime_seconds * 1000) },
   { name: "Moved", kind: "n", wide: "w100", of: (actor) => (actor.progress_seconds_ago < 2 ? "now" : `${span(actor.progress_seconds_ago * 1000)} ago`), title: () => "When it last took a message" },
+  { name: "Waits", kind: "n", wide: "w70", extra: true, of: (actor) => count(actor.mailbox), title: () => "Changes in its mailbox" },
   { name: "Last message", wide: "w150", extra: true, code: true, of: (actor) => actor.last_message ?? "–" },
   { name: "Why it broke last", kind: "cut", spare: true, of: (actor) => cause(actor) },
   { name: "Do", unseen: true, kind: "acts", wide: "w90", of: (actor) => h("div", { class: "buttons" }, deed("restart", "Restart", { "data-kind": actor.kind, "data-id": actor.id, "data-replica": actor.replica, "aria-label": `Restart ${actor.kind} ${actor.id}` })) },

@@ -1,5 +1,8 @@
 // Asks the service. What acts carries a header that no other site's page can send.
 
+// Milliseconds until an answer is not waited for any more.
+const PATIENCE = 25_000;
+
 export class ApiError extends Error {
   constructor(status, detail) {
     super(detail);
@@ -12,20 +15,20 @@ const listeners = new Set();
 export const onSignedOut = (listener) => listeners.add(listener);
 
 export async function api(method, path, body) {
-  const options = { method, headers: {}, credentials: "same-origin", cache: "no-store" };
+  const options = { method, headers: {}, credentials: "same-origin", cache: "no-store", signal: AbortSignal.timeout(PATIENCE) };
   if (method !== "GET") options.headers["x-dispatcher-action"] = "dashboard";
   if (body !== undefined) {
     options.body = JSON.stringify(body);
     options.headers["content-type"] = "application/json";
   }
-  let answer;
+  let answer, text;
   try {
     answer = await fetch(path, options);
-  } catch {
-    throw new ApiError(0, "The service does not answer.");
+    text = await answer.text();
+  } catch (error) {
+    throw new ApiError(0, error.name === "TimeoutError" ? "The service did not answer in time." : "The service does not answer.");
   }
   if (answer.status === 401 && !path.startsWith("/dashboard/")) listeners.forEach((listener) => listener());
-  const text = await answer.text();
   const is_json = (answer.headers.get("content-type") ?? "").includes("json");
   let content;
   try {

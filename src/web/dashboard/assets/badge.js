@@ -13,7 +13,7 @@ const SHAPES = {
 
 const WORDS = {
   good: ["healthy", "running", "completed", "delivered", "ok", "live", "recovered", "enabled", "resumed", "ready", "done"],
-  bad: ["degraded", "failed", "down", "overflow", "dead_letter", "actor_failed", "source_gap", "transfer_gap", "dead", "lost"],
+  bad: ["degraded", "failed", "down", "overflow", "dead_letter", "actor_failed", "source_gap", "transfer_gap", "dead", "lost", "silent", "late", "unread", "unseen", "unattended", "blocked"],
   busy: ["draining", "restarting", "active", "open", "actor_restarted", "disable_warning"],
   held: ["paused"],
   off: ["disabled", "stopped", "superseded", "gone", "refused", "cancelled"],

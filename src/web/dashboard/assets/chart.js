@@ -5,23 +5,26 @@ import { kind_of } from "./badge.js";
 
 const W = 300;
 const H = 40;
-// Points for which there is room from the start: a line that is young stands at the right, where now is.
-export const FEWEST = 30;
+// Milliseconds for which there is room from the start: a line that is young stands at the right, where now is.
+const SHORTEST = 300_000;
+// Longer apart than two points are: nothing is known of what was between.
+const GAP = 25_000;
 
-// Lines over time; a value that is not there leaves a gap.
-export function lines(label, series, { top, format }) {
+// For how long lines of these times go back, milliseconds.
+export const back = (times) => Math.max(SHORTEST, times.length ? times.at(-1) - times[0] : 0);
+
+// Lines over time; a value that is not there leaves a gap, and so does a time of which nothing is known.
+export function lines(label, times, series, { top, format }) {
   const all = series.flatMap((one) => one.values).filter((value) => value !== null && value !== undefined);
   const most = Math.max(top ?? 0, ...all, 1e-9);
-  const length = Math.max(...series.map((one) => one.values.length), 2);
-  const room = Math.max(length, FEWEST);
-  const x = (at) => ((W - 2) * (at + room - length)) / (room - 1) + 1;
+  const x = (at) => (W - 2) * (1 - (times.at(-1) - times[at]) / back(times)) + 1;
   const y = (value) => H - 2 - (value / most) * (H - 6);
   const drawn = series.map((one) => {
     const runs = [];
     let run;
     one.values.forEach((value, at) => {
       if (value === null || value === undefined) { run = undefined; return; }
-      if (!run) runs.push(run = []);
+      if (!run || times[at] - times[at - 1] > GAP) runs.push(run = []);
       run.push([x(at), y(value)]);
     });
     const path = (points) => points.map(([left, up], at) => `${at ? "L" : "M"}${left.toFixed(1)} ${up.toFixed(1)}`).join("");
@@ -31,7 +34,7 @@ export function lines(label, series, { top, format }) {
     return [one.area && seen.length > 0 && svg("path", { d: seen.map(under).join(""), class: `area ${one.kind}` }),
       svg("path", { d: seen.map(path).join("") || "M0 0", class: `line ${one.kind}` })];
   });
-  const last = series.map((one) => `${one.name} ${format(one.values.at(-1) ?? 0)}`).join(", ");
+  const last = series.map((one) => `${one.name} ${(one.values.at(-1) ?? undefined) === undefined ? "unknown" : format(one.values.at(-1))}`).join(", ");
   return svg("svg", { viewBox: `0 0 ${W} ${H}`, class: "spark", role: "img", preserveAspectRatio: "none",
     "aria-label": `${label}, the last hour: ${last}; most ${format(Math.max(...all, 0))}` },
     svg("line", { x1: 0, x2: W, y1: H - 1, y2: H - 1, class: "base" }), drawn);
@@ -64,6 +67,6 @@ export function stacked(label, parts) {
     const width = (wide[at] / sum) * 100;
     const from = x;
     x += width;
-    return width > 0 && svg("rect", { x: from, y: 0, width: Math.max(0.2, width - 0.3), height: 8, class: kind_of(word) });
+    return width > 0 && svg("rect", { x: from, y: 0, width: x > 99.9 ? width : Math.max(0.2, width - 0.3), height: 8, class: kind_of(word) });
   }));
 }

@@ -6,67 +6,83 @@ import { badge } from "./badge.js";
 import { bars } from "./chart.js";
 import { attempt_table } from "./attempts.js";
 import { CLIENT_ACTIONS, client_buttons } from "./client_actions.js";
-import { is_read, opens } from "./table.js";
-import { event_list } from "./overview.js";
+import { clients_place } from "./clients.js";
+import { List } from "./list.js";
+import { opens } from "./table.js";
+import { event_list, recent } from "./overview.js";
 import { tile } from "./tiles.js";
-import { cause, foreign, reason, why } from "./words.js";
+import { cause, decided, foreign, has_page, reason, why } from "./words.js";
 import { ago, bytes, count, ms, plain, plural, rate, time, until } from "./format.js";
 
-const ATTEMPTS = 30;
+const ATTEMPTS = 20;
 
-export async function client({ root, live, parts: [id], every, listen }) {
+export async function client({ root, live, parts: [id], every, listen, watch }) {
+  if (!has_page(id)) throw new Error("This id has more than 512 bytes: the API takes none so long, so that its client has no page. The list of clients shows it.");
   const path = `/v1/clients/${segment(id)}`;
-  let shown, stored, attempts, events, actor, heavy = [];
+  const ask_attempts = async (before) => {
+    const { attempts, recent: last, next } = await get(`${path}/attempts`, { limit: ATTEMPTS, before });
+    return { rows: [...attempts, ...last].sort((one, other) => other.at_ms - one.at_ms), next };
+  };
+  let shown, stored, heavy = [], is_gone = false;
+  let attempts, events;
+  const tried = h("section", { class: "card flush" });
+  const happened = h("section", { class: "card" });
   const load = async () => {
     // One that is in the store but not in a snapshot yet, or the other way round, is shown all the same.
-    const answers = await Promise.allSettled([get(`/v1/dashboard/${segment(id)}`), get(path), get(`${path}/attempts`, { limit: ATTEMPTS }),
-      get("/v1/operational-events", { client: id, limit: 8, order: "newest" }), get("/v1/actors", { kind: "delivery", filter: id, limit: 200 }), get(`${path}/heavy-jobs`)]);
-    if (answers[0].status === "rejected" && answers[1].status === "rejected") throw answers[1].reason;
-    const [one, two, three, four, five, six] = answers.map((answer) => answer.value);
-    heavy = six?.heavy_jobs ?? heavy;
-    actor = five ? five.rows.find((actor) => actor.id === id) : actor;
-    [shown, stored, events] = [one ?? shown, two ?? stored, four?.events ?? events ?? []];
-    if (!attempts || !is_read(tried)) attempts = three ?? attempts;
+    const answers = await Promise.allSettled([get(`/v1/dashboard/${segment(id)}`), get(path), ask_attempts(), recent(id), get(`${path}/heavy-jobs`)]);
+    const [one, two, three, four, five] = answers.map((answer) => answer.value);
+    const [is_unseen, is_unknown] = answers.map(({ reason: error }) => error?.status === 404);
+    if (!shown && !stored && answers[0].reason && answers[1].reason) throw answers[1].reason;
+    is_gone = is_unseen && is_unknown || two?.config?.deleted === true;
+    [shown, stored, heavy] = [one ?? shown, two ?? stored, five?.heavy_jobs ?? heavy];
+    const nothing = { rows: [], next: null };
+    attempts ??= new List(three ?? nothing, { key: (one) => `${one.event_id}.${one.at_ms}.${one.attempt}`, node: tried, show });
+    events ??= new List(four ?? nothing, { key: ({ id }) => id, node: happened, show });
+    if (three) attempts.offer(three);
+    if (four) events.offer(four);
+    show();
+    const failed = answers.find(({ reason: error }) => error && error.status !== 404);
+    if (failed) throw failed.reason;
   };
-  const tried = h("section", { class: "card flush" });
-  await load();
   const head = h("div", { class: "head" });
+  const gone = h("p", { class: "notice" }, "This client is deleted. This is how it was seen last.");
   const said = h("p", { class: "quiet" });
   const figures = h("section", { class: "figures", "aria-label": "Figures" });
   const chart = h("section", { class: "card" });
   const facts = h("section", { class: "card" });
-  const happened = h("section", { class: "card" });
   const config = h("section", { class: "card" });
-  root.append(h("p", { class: "crumbs" }, h("a", { href: "#/clients" }, "Clients"), "/", foreign(id)), head, said, figures,
+  root.append(h("p", { class: "crumbs" }, h("a", { href: clients_place() }, "Clients"), "/", foreign(id)), head, gone, said, figures,
     h("div", { class: "split even" }, chart, facts), tried, h("div", { class: "split" }, happened, config));
   opens(tried);
 
   const show = () => {
     const now = live.now();
     const view = shown?.client;
-    put(head, h("h1", { title: plain(id) }, foreign(id)), view ? badge(view.phase) : badge("waiting", "not served yet"), h("div", { class: "buttons" }, client_buttons(view, stored, live.snapshot?.service.mode === "cluster")));
+    gone.hidden = !is_gone;
+    said.hidden = is_gone;
+    put(head, h("h1", { title: plain(id) }, foreign(id)), is_gone ? badge("gone") : view ? badge(view.phase) : badge("waiting", "not served yet"),
+      h("div", { class: "buttons" }, is_gone ? "" : client_buttons(view, stored, live.snapshot?.service.mode === "cluster")));
     put(said, view ? sentence(view, now) : "Its first numbers come within a second.");
     put(figures, view ? numbers(view, now) : "");
     put(chart, deliveries(view, shown?.minutes ?? []));
-    put(facts, view ? state_list(view, now, { actor, heavy, replicas: live.snapshot?.overview.replicas?.length }) : h("p", { class: "empty" }, "Not known yet."));
-    put(tried, attempt_table(attempts, now, ATTEMPTS));
+    put(facts, view ? state_list(view, now, { actor: shown.actor, heavy, stored, replicas: live.snapshot?.overview.replicas?.length }) : h("p", { class: "empty" }, "Not known yet."));
+    put(tried, attempt_table(attempts, now));
     put(happened, event_list(events, now, id));
     put(config, config_of(stored, now));
   };
-  const again = async () => {
-    try { await load(); } catch { return; }
-    show();
-  };
+  // What is missing at first is asked for again, and said if it stays away.
+  await load().catch((error) => { if (!attempts) throw error; });
+  const again = every(2500, load);
   on(head, "click", "[data-do]", async (button) => {
     if (await CLIENT_ACTIONS[button.dataset.do](id, path, shown?.client)) again();
   });
+  on(tried, "click", "[data-go]", () => attempts.more(ask_attempts));
   listen("clients", ({ detail }) => {
     const found = detail.changed.find((one) => one.client === id);
     if (found && shown) shown.client = found;
   });
+  watch([id]);
   listen("snapshot", show);
-  every(2500, again);
-  show();
 }
 
 // What happens, and what comes next.
@@ -100,12 +116,14 @@ function deliveries(view, minutes) {
   const last = minutes.at(-1);
   return [h("div", { class: "title" }, h("h2", {}, "Deliveries by minute"), h("span", { class: "quiet figure" }, view ? `${count(view.delivered)} delivered, ${count(view.failed)} failed since the start` : "")),
     bars(`Deliveries and failures of each minute: ${last?.join(" and ") ?? "none yet"} in the last one`, minutes, 60),
-    h("p", { class: "quiet axis" }, h("span", {}, "an hour ago"), !minutes.length && h("span", {}, "no whole minute yet"), h("span", {}, "now"))];
+    h("p", { class: "quiet axis" }, h("span", {}, "an hour ago"), !minutes.length && h("span", {}, "nothing was sent"), h("span", {}, "now"))];
 }
 
-function state_list(view, now, { actor, heavy, replicas }) {
+function state_list(view, now, { actor, heavy, stored, replicas }) {
   const pairs = [
     ["Since", view.since_ms ? [time(view.since_ms), h("br"), h("span", { class: "quiet" }, ago(view.since_ms, now))] : "it has not been served lately"],
+    stored?.paused && ["Paused", decided(stored.paused, now)],
+    stored?.blocked && ["Blocked", [`its owner ${plain(stored.blocked.owner)}, `, decided(stored.blocked, now)]],
     ["Webhook", view.webhook ?? "–"],
     view.replica && replicas > 1 && ["Replica", h("a", { href: "#/system" }, view.replica)],
     ["Last error", view.last_error ? `${reason(view.last_error.reason)}, ${ago(view.last_error.at_ms, now)}` : "none known"],

@@ -20,6 +20,8 @@ export function client_buttons(view, stored, can_resync) {
   ];
 }
 
+// What is more is a job's work.
+const AT_ONCE = 100;
 const refusals = (refused) => Object.entries(refused ?? {}).map(([reason, number]) => `, ${number} refused: ${reason.replaceAll("_", " ")}`).join("");
 
 export const CLIENT_ACTIONS = {
@@ -32,9 +34,11 @@ export const CLIENT_ACTIONS = {
     method: "PUT", path, body: { status: "INACTIVE" }, done: `${plain(id)} is disabled` }),
   enable: (id, path) => act({ method: "PUT", path, body: { status: "ACTIVE" }, done: `${plain(id)} is enabled` }),
   restart: (id) => restart("delivery", id),
-  replay: (id, path) => act({ question: { title: `Replay the dead letters of ${plain(id)}?`, button: "Replay",
-    text: "The oldest 100 that no newer change has replaced are sent again." }, path: `${path}/dead-letters/replay`, body: {},
-    done: (answer) => `${answer.replayed} replayed${answer.next ? ", there are more" : ""}${refusals(answer.refused)}` }),
+  replay: (id, path, view) => ((view?.dead ?? 0) > AT_ONCE ? act({ question: { title: `Replay all ${count(view.dead)} dead letters of ${plain(id)}?`, button: "Replay",
+    text: "A job sends again those that no newer change has replaced, the oldest first. How far it is stands in the client's state." }, path: `${path}/replay`, body: { again: true },
+    done: ({ job }) => `the replay is ${job.state}` }) :
+    act({ question: { title: `Replay the dead letters of ${plain(id)}?`, button: "Replay", text: "Those that no newer change has replaced are sent again, the oldest first." }, path: `${path}/dead-letters/replay`, body: {},
+      done: (answer) => `${answer.replayed} replayed${answer.next ? ", there are more" : ""}${refusals(answer.refused)}` })),
   resync: (id, path) => act({ question: { title: `Resync ${plain(id)}?`, button: "Resync",
     text: ["Every document that it may see is sent to it, as MongoDB has it now. A job does it; that may take long."] },
     path: `${path}/resync`, body: { again: true }, done: ({ job }) => `the resync is ${job.state}` }),

@@ -1,9 +1,9 @@
 // What was given up: payloads of clients, and source records that could not be read.
 
 import { h, on, put } from "./dom.js";
-import { get } from "./api.js";
-import { say } from "./dialog.js";
-import { is_read, opens, table } from "./table.js";
+import { get, segment } from "./api.js";
+import { List } from "./list.js";
+import { opens, table } from "./table.js";
 import { DEAD_ACTIONS, letter_path, show_payload } from "./dead_actions.js";
 import { deed, may_act } from "./session.js";
 import { client_link, document_name, reason } from "./words.js";
@@ -19,47 +19,67 @@ const NONE = { dead: "None. What a webhook refuses ten times would stand here.",
 
 export async function dead({ root, live, parts: [part], query, every, listen }) {
   const kind = part === "source" ? "source" : query.get("state") === "superseded" ? "superseded" : "dead";
-  const client = query.get("client") ?? "";
-  const path = kind === "source" ? "/v1/dead-letters/source" : "/v1/dead-letters";
-  const first = { limit: PAGE, ...(kind === "source" ? {} : { client, state: kind === "superseded" ? "superseded" : "" }) };
-  let { dead_letters: letters, next } = await get(path, first);
-  let pages = 1;
-  const list = h("div", { class: "card flush" });
+  const asked = Object.fromEntries(["client", "from", "to", "of"].map((name) => [name, kind === "source" ? "" : query.get(name) ?? ""]));
+  const ask = asks(kind, asked);
+  const first = await ask();
+  const body = h("div", { class: "card flush" });
   const foot = h("div", { class: "foot" });
-  const tab = (href, text, here) => h("a", { href, "aria-current": here === kind && "page" }, text);
-  root.append(h("h1", { class: "unseen" }, "Dead letters"), h("nav", { class: "tabs", "aria-label": "Kinds" }, tab("#/dead", "Payloads", "dead"), tab("#/dead?state=superseded", "Superseded", "superseded"), tab("#/dead/source", "Source records", "source")),
-    h("p", { class: "quiet" }, ABOUT[kind], client && [" Of ", client_link(client), " only: ", h("a", { href: "#/dead" }, "show all"), "."]), list, foot);
-  opens(list);
+  const news = h("div", { class: "ends" });
+  const is_narrow = Object.values(asked).some(Boolean);
+  const tab = (path, text, here) => h("a", { href: path, "aria-current": here === kind && "page" }, text);
+  root.append(h("h1", { class: "unseen" }, "Dead letters"), h("div", { class: "controls" }, h("nav", { class: "tabs", "aria-label": "Kinds" }, tab("#/dead", "Payloads", "dead"), tab("#/dead?state=superseded", "Superseded", "superseded"), tab("#/dead/source", "Source records", "source")), news),
+    h("p", { class: "quiet" }, ABOUT[kind], asked.client && [" Of ", client_link(asked.client), " only: ", h("a", { href: "#/dead" }, "show all"), "."]), kind === "source" ? "" : filters(kind, asked, is_narrow), body, foot);
+  opens(body);
   const show = () => {
     const now = live.now();
-    put(list, !letters.length ? h("p", { class: "empty" }, NONE[kind]) : kind === "source" ? source_table(letters, now) : payload_table(letters, now));
-    put(foot, letters.length > 0 && h("p", { class: "quiet figure" }, `${count(letters.length)} shown, the newest first`), next !== null && h("button", { "data-go": "more" }, "More"));
+    put(news, list.button());
+    put(body, !list.rows.length ? h("p", { class: "empty" }, is_narrow ? "None is so." : NONE[kind]) : kind === "source" ? source_table(list.rows, now) : payload_table(list.rows, now));
+    put(foot, list.rows.length > 0 && h("p", { class: "quiet figure" }, `${count(list.rows.length)} shown${asked.of ? "" : ", the newest first"}`), list.next !== null && h("button", { "data-go": "more" }, "More"));
   };
-  const again = async () => {
-    // Who has read on is not thrown back, and what is read does not move.
-    if (pages > 1 || is_read(list)) return;
-    try { ({ dead_letters: letters, next } = await get(path, first)); } catch { return; }
-    show();
-  };
-  on(foot, "click", "[data-go]", async () => {
-    try {
-      const found = await get(path, { ...first, after: next });
-      letters = [...letters, ...found.dead_letters];
-      ({ next } = found);
-      pages += 1;
-    } catch (error) { say(error.message, "bad"); }
-    show();
-  });
-  on(list, "click", "[data-payload]", ({ dataset }) => show_payload(dataset.client, dataset.payload));
-  on(list, "click", "[data-do]", async ({ dataset }) => {
+  const list = new List(first, { key: kind === "source" ? ({ id }) => id : ({ client, event_id }) => letter_path(client, event_id), node: body, show });
+  on(foot, "click", "[data-go]", () => list.more(ask));
+  on(body, "click", "[data-payload]", ({ dataset }) => show_payload(dataset.client, dataset.payload));
+  on(body, "click", "[data-do]", async ({ dataset }) => {
     const { do: action, client: whose, event, id } = dataset;
     if (!await DEAD_ACTIONS[action](whose, event, id)) return;
-    letters = letters.filter((letter) => action === "redrive" || letter_path(letter.client, letter.event_id) !== letter_path(whose, event));
-    show();
+    list.remove((letter) => action !== "redrive" && letter_path(letter.client, letter.event_id) === letter_path(whose, event));
   });
   show();
   listen("snapshot", show);
-  every(4000, again);
+  every(4000, async () => list.offer(await ask()));
+}
+
+// What is asked, a page at a time. Of a client a document's are found among all that it has in the stash, and one by its webhook-id.
+function asks(kind, { client, from, to, of }) {
+  const state = kind === "superseded" ? kind : "dead";
+  if (client && of && !of.includes(":")) return async () => {
+    try { return { rows: [await get(letter_path(client, of))], next: null }; } catch (error) {
+      if (error.status !== 404) throw error;
+      return { rows: [], next: null };
+    }
+  };
+  if (client && of) return (after) => get(`/v1/clients/${segment(client)}/stash`, { limit: PAGE, state, document: of, after });
+  const at = (text) => (text ? Date.parse(text) || undefined : undefined);
+  const path = kind === "source" ? "/v1/dead-letters/source" : "/v1/dead-letters";
+  const more = kind === "source" ? {} : { client, state, from_ms: at(from), to_ms: at(to) };
+  return async (after) => {
+    const { dead_letters: rows, next } = await get(path, { limit: PAGE, ...more, after });
+    return { rows, next };
+  };
+}
+
+function filters(kind, asked, is_narrow) {
+  const field = (name, text, more) => h("label", {}, more?.type && `${text} `, h("input", { name, value: asked[name], autocomplete: "off", placeholder: text, "aria-label": text, ...more }));
+  const form = h("form", { class: "controls filters", onsubmit: (event) => {
+    event.preventDefault();
+    const kept = [...new FormData(form)].filter(([, value]) => value);
+    if (kind === "superseded") kept.push(["state", kind]);
+    location.hash = `#/dead${kept.length ? `?${new URLSearchParams(kept)}` : ""}`;
+  } }, field("client", "Client", { maxlength: "512" }), field("of", "webhook-id or document", { maxlength: "600", title: "Of this client; a document is <db>.<collection>:<id>" }),
+    field("from", "First failed from", { type: "datetime-local" }), field("to", "to", { type: "datetime-local" }), h("button", {}, "Find"), is_narrow && h("a", { href: "#/dead" }, "All"));
+  const whose = form.elements.client;
+  form.elements.of.addEventListener("input", ({ target }) => { whose.required = Boolean(target.value); });
+  return form;
 }
 
 function payload_table(letters, now) {

@@ -51,7 +51,7 @@ export function ask({ title, text, button, danger, reason }) {
 export async function act({ question, method = "POST", path, body, done }) {
   const reason = question ? await ask(question) : "";
   if (reason === undefined) return false;
-  const sent = question?.reason ? { ...body, by: "dashboard", reason } : body;
+  const sent = question?.reason ? { ...body, reason } : body;
   try {
     const answer = await api(method, path, sent);
     say(typeof done === "function" ? done(answer) : done);

@@ -6,6 +6,7 @@ import { clock, count, plain, span } from "./format.js";
 import { help } from "./keys.js";
 import { may_act, session } from "./session.js";
 import { theme_button } from "./theme.js";
+import { number_of, troubles } from "./verdict.js";
 
 const PAGES = [
   { name: "overview", title: "Overview", icon: "M3 10l7-6 7 6v7h-5v-5H8v5H3Z" },
@@ -20,17 +21,20 @@ const sum = (queues, state) => queues.reduce((total, queue) => total + (queue.co
 
 export class Frame {
   #live;
+  #title = "";
+  #version;
   #nav = h("nav", { class: "pages", "aria-label": "Pages" });
   #state = h("span", { role: "status" });
   #clock = h("span", { class: "quiet clock" });
-  #who = h("span", { class: "quiet" });
+  #who = h("span", { class: "quiet who" });
   #out;
+  #update = h("button", { class: "news", hidden: true, onclick: () => location.reload() }, "New version: reload");
   #banner = h("p", { class: "banner", hidden: true, role: "alert" });
 
   constructor(top, live, log_out) {
     this.#live = live;
     this.#out = h("button", { class: "plain", onclick: log_out }, "Log out");
-    top.querySelector(".bar").append(this.#nav, h("div", { class: "ends" }, this.#state, this.#clock, this.#who,
+    top.querySelector(".bar").append(this.#nav, h("div", { class: "ends" }, this.#update, this.#state, this.#clock, this.#who,
       h("button", { class: "plain by-key", title: "Keys and states (?)", "aria-label": "Help", onclick: help }, "?"), theme_button(), this.#out));
     document.body.append(this.#banner);
     this.hide();
@@ -54,10 +58,12 @@ export class Frame {
   show() {
     this.#nav.hidden = false;
     this.#out.hidden = !session.needs_token;
-    put(this.#who, session.needs_token && session.name && [plain(session.name), may_act() ? "" : " (viewer)"]);
+    const name = session.needs_token && session.name ? plain(session.name) : "";
+    put(this.#who, name && [h("span", { title: name }, name), may_act() ? "" : " (viewer)"]);
   }
 
-  show_pages(active) {
+  show_pages(active, more = []) {
+    this.#title = [...more.map((part) => plain(part).slice(0, 60)).reverse(), PAGES.find(({ name }) => name === active)?.title].filter(Boolean).join(" · ");
     const all = this.#live.snapshot?.overview;
     put(this.#nav, PAGES.map((page) => {
       const [number, kind] = (all && page.of?.(all)) ?? [];
@@ -68,16 +74,18 @@ export class Frame {
   }
 
   show_state() {
-    const { state, snapshot, heard } = this.#live;
-    const fresh = state === "live";
-    put(this.#state, fresh ? badge("live") : badge(state === "connecting" ? "connecting" : "lost", state === "connecting" ? "connecting" : "stale"));
+    const { state, snapshot, silence, why } = this.#live;
+    const is_connecting = state === "connecting" || state === "unseen";
+    put(this.#state, state === "live" ? badge("live") : badge(is_connecting ? "connecting" : "lost", is_connecting ? "connecting" : "stale"));
     put(this.#clock, snapshot && h("span", { class: "mode" }, `${snapshot.service.mode} · `), snapshot && clock(snapshot.overview.at_ms));
-    const old = heard && Date.now() - heard;
-    const is_old = !fresh && state !== "ended" && old > 1500;
+    const is_old = silence > 1500;
     this.#banner.hidden = !is_old;
-    if (is_old) put(this.#banner, `No news from the service for ${span(old)}. What is shown is that old; trying again.`);
+    // Its seconds are not read out, each anew.
+    if (is_old) put(this.#banner, "No news from the service", h("span", { "aria-hidden": "true" }, ` for ${span(silence)}`), why ? `: ${plain(why)}.` : ".", " What is shown is that old; trying again.");
     document.body.classList.toggle("stale", is_old);
-    const problems = snapshot?.overview.clients.phases.degraded ?? 0;
-    document.title = `${is_old ? "(stale) " : problems ? `(${problems}) ` : ""}dispatcher`;
+    this.#version ??= snapshot?.service.version;
+    this.#update.hidden = !snapshot || snapshot.service.version === this.#version;
+    const problems = snapshot ? number_of(troubles(snapshot, this.#live.now())) : 0;
+    document.title = `${is_old ? "(stale) " : problems ? `(${problems}) ` : ""}${this.#title ? `${this.#title} · ` : ""}dispatcher`;
   }
 }

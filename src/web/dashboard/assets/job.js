@@ -23,15 +23,17 @@ export async function job({ root, live, parts: [queue, id], every, listen }) {
         ["Data", "Result", "Progress"].map((title) => part(shown, title)),
         h("section", { class: "card wide" }, h("h2", {}, "Log"), shown.logs.length ? h("pre", { tabindex: "0" }, plain(shown.logs.join("\n"))) : h("p", { class: "empty" }, "It wrote none."))));
   };
-  const again = async () => {
+  const again = every(2000, async () => {
     if (gone) return;
-    try { shown = await get(path); } catch (error) { if (error.status === 404) gone = true; else return; }
+    try { shown = await get(path); } catch (error) {
+      if (error.status !== 404) throw error;
+      gone = true;
+    }
     show();
-  };
+  });
   on(body, "click", "[data-do]", async ({ dataset }) => { if (await QUEUE_ACTIONS[dataset.do](queue, id)) again(); });
   show();
   listen("snapshot", show);
-  every(2000, again);
 }
 
 // What has been and what is to come, each with how long after the one before.

@@ -5,7 +5,7 @@ import { badge } from "./badge.js";
 import { show_dialog } from "./dialog.js";
 
 const GO = { o: "overview", c: "clients", q: "queues", a: "actors", d: "dead", e: "events", s: "system" };
-const KEYS = [[["/"], "search"], [["↓", "↑"], "the next row, the one before (j, k)"], [["Enter"], "open the row"], [["Esc"], "leave the search; go up a level"],
+const KEYS = [[["/"], "search"], [["↓", "↑"], "the next row, the one before (j, k)"], [["Enter"], "open the row"], [["Space"], "its long texts, whole"], [["Esc"], "leave the search; go up a level"],
   [["g", "o"], "Overview"], [["g", "c"], "Clients"], [["g", "q"], "Queues"], [["g", "a"], "Actors"], [["g", "d"], "Dead letters"], [["g", "e"], "Events"], [["g", "s"], "System"], [["?"], "this help"]];
 const STATES = [["healthy", "is sent everything at once"], ["degraded", "its webhook fails; one change at a time is tried"], ["draining", "works again; what waited goes out"],
   ["paused", "an operator stopped it; changes wait"], ["disabled", "off; new changes are skipped"]];
@@ -56,6 +56,12 @@ function on_page(main, key, goes) {
       if (!row?.matches("tr")) return false;
       row.querySelector("a, button")?.click();
       return true;
+    }
+    case " ": {
+      const cut = document.activeElement?.matches("tr") ? [...document.activeElement.querySelectorAll("td.cut")] : [];
+      const is_open = cut.some((one) => one.hasAttribute("open"));
+      cut.forEach((one) => one.toggleAttribute("open", !is_open));
+      return cut.length > 0;
     }
     case "Escape": {
       const here = document.activeElement;

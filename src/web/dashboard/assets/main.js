@@ -1,26 +1,34 @@
 // Which page is shown, and what it is given.
 
 import { h } from "./dom.js";
-import { api, get, onSignedOut } from "./api.js";
+import { ApiError, api, get, onSignedOut } from "./api.js";
+import { clock } from "./format.js";
 import { Frame } from "./frame.js";
 import { Live } from "./live.js";
 import { listen_to_keys } from "./keys.js";
 import { ask_session, log_in_form, session } from "./session.js";
 import { overview } from "./overview.js";
 
-// What is not on the first page comes when it is opened.
+// What is not on the first page comes when nothing else is to be done, or when it is opened.
+const LATER = {
+  clients: () => import("./clients.js"), client: () => import("./client.js"), stash: () => import("./stash.js"), queues: () => import("./queues.js"), queue: () => import("./queue.js"),
+  job: () => import("./job.js"), actors: () => import("./actors.js"), dead: () => import("./dead.js"), events: () => import("./events.js"), audit: () => import("./audit.js"), system: () => import("./system.js"),
+};
+const later = (name) => async (place) => (await LATER[name]())[name](place);
 const VIEWS = {
   overview: { open: overview },
-  clients: { open: async (place) => (await import("./clients.js")).clients(place) },
-  client: { of: "clients", open: async (place) => (await import("./client.js")).client(place) },
-  stash: { of: "clients", open: async (place) => (await import("./stash.js")).stash(place) },
-  queues: { open: async (place) => (place.parts.length ? (await import("./queue.js")).queue(place) : (await import("./queues.js")).queues(place)) },
-  job: { of: "queues", open: async (place) => (await import("./job.js")).job(place) },
-  actors: { open: async (place) => (await import("./actors.js")).actors(place) },
-  dead: { open: async (place) => (await import("./dead.js")).dead(place) },
-  events: { open: async (place) => (place.parts[0] === "audit" ? (await import("./audit.js")).audit(place) : (await import("./events.js")).events(place)) },
-  system: { open: async (place) => (await import("./system.js")).system(place) },
+  clients: { open: later("clients") },
+  client: { of: "clients", open: later("client") },
+  stash: { of: "clients", open: later("stash") },
+  queues: { open: (place) => later(place.parts.length ? "queue" : "queues")(place) },
+  job: { of: "queues", open: later("job") },
+  actors: { open: later("actors") },
+  dead: { open: later("dead") },
+  events: { open: (place) => later(place.parts[0] === "audit" ? "audit" : "events")(place) },
+  system: { open: later("system") },
 };
+// All are of one version: no old one meets a new one after an upgrade.
+const load_all = () => (window.requestIdleCallback ?? setTimeout)(() => Object.values(LATER).forEach((load) => load().catch(() => {})));
 
 const live = new Live();
 const main = document.getElementById("main");
@@ -40,44 +48,73 @@ function parts() {
 const query = () => new URLSearchParams(location.hash.split("?")[1] ?? "");
 
 const show_pages = () => {
-  const [here] = parts();
-  frame.show_pages(VIEWS[here]?.of ?? here);
+  const [here, ...rest] = parts();
+  frame.show_pages(VIEWS[here]?.of ?? here, rest);
 };
 
-async function open() {
+// What a view is given.
+function place_of(root, rest, signal) {
+  const note = h("p", { class: "notice as-of", role: "status" });
+  return { root, live, parts: rest, query: query(), signal,
+    // Every so often, and when it is looked at again; not while nobody looks, and not while the last one is on its way. Where it fails it is
+    // said since when. Returns what does it at once.
+    every(ms, act) {
+      let [is_busy, is_asked, good_at] = [false, false, Date.now()];
+      const run = async () => {
+        if (signal.aborted || is_busy) return;
+        is_busy = true;
+        try {
+          do {
+            is_asked = false;
+            await act();
+          } while (is_asked && !signal.aborted);
+          good_at = Date.now();
+          note.remove();
+        } catch (error) {
+          if (!(error instanceof ApiError)) throw error;
+          note.textContent = `As of ${clock(good_at)}: ${error.message}`;
+          if (!note.isConnected) root.prepend(note);
+        } finally { is_busy = false; }
+      };
+      const look = () => document.hidden || run();
+      if (!signal.aborted) {
+        const timer = setInterval(look, ms);
+        document.addEventListener("visibilitychange", look, { signal });
+        signal.addEventListener("abort", () => clearInterval(timer));
+      }
+      return () => { is_asked = true; return run(); };
+    },
+    listen(event, act) { live.addEventListener(event, act, { signal }); },
+    // The clients that it shows.
+    watch(clients) { if (!signal.aborted) live.watch(clients); } };
+}
+
+async function open(moved) {
   closing.abort();
   closing = new AbortController();
   const mine = ++turn;
   const [name, ...rest] = parts();
   show_pages();
   const root = h("div", { class: `view ${name}` });
-  const { signal } = closing;
-  const place = { root, live, parts: rest, query: query(), signal,
-    // Every so often, and when it is looked at again; not while nobody looks, and not while the last one is on its way.
-    every(ms, act) {
-      let busy = false;
-      const run = async () => {
-        if (document.hidden || busy) return;
-        busy = true;
-        try { await act(); } finally { busy = false; }
-      };
-      const timer = setInterval(run, ms);
-      document.addEventListener("visibilitychange", run, { signal });
-      signal.addEventListener("abort", () => clearInterval(timer));
-    },
-    listen(event, act) { live.addEventListener(event, act, { signal }); } };
+  const place = place_of(root, rest, closing.signal);
+  const slow = setTimeout(() => mine === turn && main.replaceChildren(h("p", { class: "quiet" }, "Loading…")), 300);
   try {
     if (!Object.hasOwn(VIEWS, name)) throw new Error("There is no such page.");
+    if (!["clients", "client"].includes(name)) live.watch([]);
     await VIEWS[name].open(place);
   } catch (error) {
     if (mine !== turn) return;
     root.replaceChildren(h("h1", {}, "This cannot be shown"), h("p", { class: "notice" }, error.message),
-      h("p", { class: "buttons" }, h("button", { onclick: open }, "Try again"), h("a", { class: "button", href: "#/overview" }, "Overview")));
-  }
+      h("p", { class: "buttons" }, h("button", { onclick: () => open() }, "Try again"), h("a", { class: "button", href: "#/overview" }, "Overview")));
+  } finally { clearTimeout(slow); }
   if (mine !== turn) return;
   main.replaceChildren(root);
   scrollTo(0, 0);
+  // Who listens, or goes by keys, is where the page is.
+  if (moved) main.focus({ preventScroll: true });
+  frame.show_state();
   performance.mark("shown");
+  load_all();
 }
 
 function log_in(problem) {
@@ -102,7 +139,12 @@ function begin() {
 }
 
 onSignedOut(() => frame.is_hidden || log_in("The session has ended."));
-addEventListener("hashchange", () => frame.is_hidden || open());
+addEventListener("hashchange", () => frame.is_hidden || open(true));
+// It is no page of ours.
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  main.focus();
+});
 live.addEventListener("snapshot", () => { show_pages(); frame.show_state(); });
 live.addEventListener("state", () => frame.show_state());
 // A stream that is refused may mean that the session has ended; only an answer tells.

@@ -3,6 +3,7 @@
 import { h, on, put } from "./dom.js";
 import { get, segment } from "./api.js";
 import { badge } from "./badge.js";
+import { List } from "./list.js";
 import { opens, table } from "./table.js";
 import { QUEUE_ACTIONS, bulk_buttons, job_buttons, pause_button } from "./queue_actions.js";
 import { STATES, pause_note, schedule_table } from "./queues.js";
@@ -18,39 +19,43 @@ export async function queue({ root, live, parts: [name, wanted], query, every, l
   // What is of interest first.
   const state = STATES.includes(wanted) ? wanted : ["active", "failed", "delayed", "waiting"].find((state) => shown.counts[state] > 0) ?? "waiting";
   const offset = Number(query.get("offset")) || 0;
-  const load = () => get(`/v1/queues/${segment(name)}/jobs`, { state, offset, limit: PAGE });
-  let { jobs, next } = await load();
+  const load = async () => {
+    const { jobs: rows, next } = await get(`/v1/queues/${segment(name)}/jobs`, { state, offset, limit: PAGE });
+    return { rows, next };
+  };
+  const first = await load();
   const here = `#/queues/${segment(name)}`;
   const head = h("div", { class: "head" });
   const tabs = h("nav", { class: "tabs", "aria-label": "States" });
-  const list = h("div", { class: "card flush" });
+  const body = h("div", { class: "card flush" });
+  const news = h("div", { class: "ends" });
   const foot = h("div", { class: "foot" });
   const times = h("section", { class: "card flush" });
-  root.append(h("p", { class: "crumbs" }, h("a", { href: "#/queues" }, "Queues"), "/", h("bdi", {}, name)), head, tabs, list, foot, times);
-  opens(list);
+  root.append(h("p", { class: "crumbs" }, h("a", { href: "#/queues" }, "Queues"), "/", h("bdi", {}, name)), head, h("div", { class: "controls" }, tabs, news), body, foot, times);
+  opens(body);
   const show = () => {
     const now = live.now();
     put(head, h("h1", {}, name), shown.paused && [badge("paused"), h("span", { class: "quiet" }, pause_note(shown, now))], h("div", { class: "buttons" }, bulk_buttons(shown, state), pause_button(shown)));
     put(tabs, STATES.map((one) => h("a", { href: `${here}/${one}`, "aria-current": one === state && "page", class: shown.counts[one] ? undefined : "none" }, badge(one), h("span", { class: "number" }, count(shown.counts[one])))));
-    put(list, jobs.length ? table("Jobs", job_columns(name, now), jobs, { key: ({ id }) => id }) : h("p", { class: "empty" }, EMPTY[state] ?? `No job is ${state}.`));
+    const { rows: jobs, next } = list;
+    put(news, list.button());
+    put(body, jobs.length ? table("Jobs", job_columns(name, now), jobs, { key: ({ id }) => id }) : h("p", { class: "empty" }, EMPTY[state] ?? `No job is ${state}.`));
     put(foot, h("p", { class: "quiet figure" }, jobs.length ? `${offset + 1} to ${offset + jobs.length} of ${count(shown.counts[state])}` : ""),
       offset > 0 && h("a", { class: "button", href: `${here}/${state}?offset=${Math.max(0, offset - PAGE)}` }, "Back"), next !== null && jobs.length > 0 && h("a", { class: "button", href: `${here}/${state}?offset=${next}` }, "Next"));
     times.hidden = shown.schedules.length === 0;
     put(times, h("div", { class: "title" }, h("h2", {}, "Schedules")), schedule_table(shown.schedules.map((schedule) => ({ ...schedule, queue: name })), now));
   };
-  const again = async () => {
-    try {
-      shown = (await find()) ?? shown;
-      ({ jobs, next } = await load());
-    } catch { return; }
-    show();
-  };
+  // No button moves away from under a hand.
+  const list = new List(first, { key: ({ id }) => id, node: body, show });
+  const again = every(2000, async () => {
+    shown = (await find()) ?? shown;
+    list.offer(await load());
+  });
   on(root, "click", "[data-do]", async ({ dataset }) => {
     if (await QUEUE_ACTIONS[dataset.do](dataset.queue, dataset.id, dataset.count, state)) again();
   });
   show();
   listen("snapshot", show);
-  every(2000, again);
 }
 
 const job_columns = (queue, now) => [

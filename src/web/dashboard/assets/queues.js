@@ -6,7 +6,8 @@ import { badge } from "./badge.js";
 import { table } from "./table.js";
 import { QUEUE_ACTIONS, pause_button } from "./queue_actions.js";
 import { deed } from "./session.js";
-import { ago, count, plain, span, time, until } from "./format.js";
+import { decided } from "./words.js";
+import { count, plain, span, time, until } from "./format.js";
 
 export const STATES = ["active", "waiting", "prioritized", "delayed", "completed", "failed"];
 
@@ -21,16 +22,15 @@ export async function queues({ root, live, every, listen }) {
     const schedules = all.flatMap((queue) => queue.schedules.map((schedule) => ({ ...schedule, queue: queue.name })));
     put(times, h("div", { class: "title" }, h("h2", {}, "Schedules")), schedules.length ? schedule_table(schedules, now) : h("p", { class: "empty" }, "Nothing is scheduled."));
   };
-  const again = async () => {
-    try { all = (await get("/v1/queues")).queues; } catch { return; }
+  const again = every(2000, async () => {
+    all = (await get("/v1/queues")).queues;
     show();
-  };
+  });
+  show();
   on(root, "click", "[data-do]", async ({ dataset }) => {
     if (await QUEUE_ACTIONS[dataset.do](dataset.queue, dataset.id)) again();
   });
-  show();
   listen("snapshot", show);
-  every(2000, again);
 }
 
 const queue_columns = (now) => [
@@ -42,7 +42,7 @@ const queue_columns = (now) => [
   { name: "Do", unseen: true, kind: "acts", wide: "w100", of: (queue) => h("div", { class: "buttons" }, pause_button(queue)) },
 ];
 
-export const pause_note = ({ pause }, now) => (pause ? `Paused by ${plain(pause.by)} ${ago(pause.since_ms, now)}${pause.reason ? `: ${plain(pause.reason)}` : ""}` : undefined);
+export const pause_note = ({ pause }, now) => (pause ? `Paused ${decided(pause, now)}` : undefined);
 
 const cadence = (text) => (/^\d+$/.test(text) ? `every ${span(Number(text))}` : text);
 

@@ -2,14 +2,21 @@
 
 import { h } from "./dom.js";
 import { segment } from "./api.js";
-import { count, plain, span, until } from "./format.js";
+import { ago, count, plain, span, until } from "./format.js";
 
 export const PHASES = ["degraded", "draining", "paused", "disabled", "healthy"];
 
 // Text from outside, with its own direction: it turns nothing around it.
 export const foreign = (text) => h("bdi", {}, plain(text));
 
-export const client_link = (id) => h("a", { href: `#/client/${segment(id)}`, title: plain(id) }, foreign(id));
+// The API takes no longer id; one of the platform's configs may have it.
+export const has_page = (id) => id.length < 171 || new TextEncoder().encode(id).length <= 512;
+
+export const client_link = (id) => (has_page(id) ? h("a", { href: `#/client/${segment(id)}`, title: plain(id) }, foreign(id)) :
+  h("span", { title: `Too long for a page of its own: ${plain(id)}` }, foreign(`${id.slice(0, 60)}…`), h("span", { class: "quiet" }, ` ${count(id.length)} characters`)));
+
+// Who decided something, when and why.
+export const decided = (made, now) => `by ${plain(made.by)} ${ago(made.since_ms, now)}${made.reason ? `: ${plain(made.reason)}` : ""}`;
 
 // `<db>.<collection>:<id>`; the id is what tells documents apart.
 export function document_name(text) {

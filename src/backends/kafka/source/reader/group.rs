@@ -13,7 +13,7 @@ use crate::backends::kafka::gaps::Stream;
 use crate::backends::kafka::member::{self, Rebalance};
 use crate::backends::kafka::offsets::{self, Begin, Partition, list_of, partitions_of};
 use crate::backends::kafka::options::REQUEST_TIMEOUT;
-use crate::ports::StoreResult;
+use crate::ports::{StoreError, StoreResult};
 
 impl Running {
     pub(super) fn rewind(&mut self) -> StoreResult<()> {
@@ -57,14 +57,15 @@ impl Running {
     }
 
     /// Reads these partitions from there on, although librdkafka has given them up where they were: then they cannot be sought.
-    fn read_again(&self, begins: &BTreeMap<Partition, Begin>) -> StoreResult<()> {
+    pub(super) fn read_again(&self, begins: &BTreeMap<Partition, Begin>) -> StoreResult<()> {
         // Not while the group waits for an answer: it would take this for one.
-        if begins.is_empty() || self.assigning.is_some() {
+        if begins.is_empty() {
             return Ok(());
         }
-        let list = starts(begins)?;
-        member::let_go(&self.consumer, &list)?;
-        Ok(member::take(&self.consumer, &list)?)
+        if self.assigning.is_some() {
+            return Err(StoreError::Unavailable("the group waits for an answer".to_owned()));
+        }
+        Ok(member::take_again(&self.consumer, &starts(begins)?)?)
     }
 
     fn began(&mut self, begins: &BTreeMap<Partition, Begin>) {
@@ -130,29 +131,26 @@ impl Running {
         }
     }
 
-    /// Goes on behind what is gone.
+    /// Goes on where librdkafka has given up: behind what is gone, or at the same place when it can be read after all.
     pub(super) fn mend(&mut self) {
-        if !self.out_of_range || self.assigning.is_some() || Instant::now() < self.ask_again {
+        if self.given_up.is_empty() || self.assigning.is_some() || Instant::now() < self.ask_again {
             return;
         }
-        let next = self.positions();
+        let mut next = self.positions();
+        next.retain(|partition, _| self.given_up.contains(partition));
+        self.given_up.retain(|partition| next.contains_key(partition));
         let partitions: Vec<Partition> = next.keys().cloned().collect();
-        let mended =
-            offsets::resume(&self.consumer, &partitions, &next, REQUEST_TIMEOUT).and_then(|mut begins| {
-                begins.retain(|_, begin| begin.gap.is_some());
-                self.read_again(&begins)?;
-                Ok(begins)
-            });
-        match mended {
+        let begins = offsets::resume(&self.consumer, &partitions, &next, REQUEST_TIMEOUT);
+        match begins.and_then(|begins| self.read_again(&begins).map(|()| begins)) {
             Ok(begins) => {
                 // What was read before is still good.
                 begins.iter().for_each(|(partition, begin)| self.gaps.say(Stream::Source, partition, *begin));
-                self.out_of_range = false;
+                self.given_up.retain(|partition| !begins.contains_key(partition));
             }
-            Err(err) => {
-                log::warn!("source partitions are not read on yet err={err}");
-                self.wait_before_asking();
-            }
+            Err(err) => log::warn!("source partitions are not read on yet err={err}"),
+        }
+        if !self.given_up.is_empty() {
+            self.wait_before_asking();
         }
     }
 

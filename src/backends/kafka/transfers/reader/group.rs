@@ -183,33 +183,36 @@ impl Running {
         }
     }
 
-    /// Goes on behind what is gone.
+    /// Goes on where librdkafka has given up: behind what is gone, or at the same place when it can be read after all.
     pub(super) fn mend(&mut self) {
         // Not while the group waits for an answer: it would take this for one.
         let busy = self.leaving.is_some() || self.assigning.is_some();
         if self.out_of_range.is_empty() || busy || Instant::now() < self.ask_again {
             return;
         }
-        let numbers = std::mem::take(&mut self.out_of_range);
-        if let Err(err) = self.mend_all(&numbers) {
-            log::warn!("transfer partitions are not read on yet err={err}");
+        match self.mend_all() {
+            Ok(mended) => self.out_of_range.retain(|number| !mended.contains(number)),
+            Err(err) => log::warn!("transfer partitions are not read on yet err={err}"),
+        }
+        if !self.out_of_range.is_empty() {
             self.ask_again = Instant::now() + Duration::from_secs(1);
-            self.out_of_range = numbers;
         }
     }
 
-    fn mend_all(&mut self, numbers: &BTreeSet<u32>) -> StoreResult<()> {
+    /// Returns those that are read on. Not yet those whose broker does not tell where they begin and end.
+    fn mend_all(&mut self) -> StoreResult<BTreeSet<u32>> {
         let all = self.shared.lock().places.all();
-        let ours = all.into_iter().filter(|(number, _)| numbers.contains(number));
+        self.out_of_range.retain(|number| all.contains_key(number));
+        let ours = all.into_iter().filter(|(number, _)| self.out_of_range.contains(number));
         let mut next: BTreeMap<Partition, i64> =
             ours.map(|(number, committed)| (self.partition(number), committed)).collect();
         offsets::advance(&self.consumer, &mut next);
         let partitions: Vec<Partition> = next.keys().cloned().collect();
-        let mut begins = offsets::resume(&self.consumer, &partitions, &next, REQUEST_TIMEOUT)?;
-        begins.retain(|_, begin| begin.gap.is_some());
-        let list = list_of(begins.iter().map(|(partition, begin)| (partition, Offset::Offset(begin.from))))?;
-        member::let_go(&self.consumer, &list)?;
-        for (partition, begin) in &begins {
+        let begins = offsets::resume(&self.consumer, &partitions, &next, REQUEST_TIMEOUT)?;
+        if begins.is_empty() {
+            return Ok(BTreeSet::new());
+        }
+        for partition in begins.keys() {
             let number = number(partition);
             // What was read before is still good.
             let filling = self.queues.remove(&number).map(|queue| queue.filling);
@@ -217,9 +220,11 @@ impl Running {
             if let (Some(filling), Some(queue)) = (filling, self.queues.get_mut(&number)) {
                 queue.filling = filling;
             }
-            self.gaps.say(Stream::Transfer, partition, *begin);
         }
-        Ok(member::take(&self.consumer, &list)?)
+        let list = list_of(begins.iter().map(|(partition, begin)| (partition, Offset::Offset(begin.from))))?;
+        member::take_again(&self.consumer, &list)?;
+        begins.iter().for_each(|(partition, begin)| self.gaps.say(Stream::Transfer, partition, *begin));
+        Ok(begins.keys().map(number).collect())
     }
 
     fn partition(&self, number: u32) -> Partition {

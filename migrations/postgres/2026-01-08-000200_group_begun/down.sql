@@ -1,0 +1,1 @@
+ALTER TABLE source_groups DROP COLUMN begun;
