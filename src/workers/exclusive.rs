@@ -154,18 +154,13 @@ mod tests {
     struct Once;
 
     impl Locks for Once {
-        fn acquire<'a>(
-            &'a self,
-            key: &'a str,
-            _: i64,
-            _: i64,
-        ) -> BoxFuture<'a, StoreResult<Option<Lease>>> {
-            let lease = Lease { key: key.to_owned(), token: 1, deadline_ms: 0 };
+        fn acquire<'a>(&'a self, key: &'a str, _: i64) -> BoxFuture<'a, StoreResult<Option<Lease>>> {
+            let lease = Lease { key: key.to_owned(), token: 1 };
             Box::pin(async { Ok(Some(lease)) })
         }
 
-        fn renew<'a>(&'a self, _: &'a Lease, _: i64, _: i64) -> BoxFuture<'a, StoreResult<Option<Lease>>> {
-            Box::pin(async { Ok(None) })
+        fn renew<'a>(&'a self, _: &'a Lease, _: i64) -> BoxFuture<'a, StoreResult<bool>> {
+            Box::pin(async { Ok(false) })
         }
 
         fn release<'a>(&'a self, _: &'a Lease) -> BoxFuture<'a, StoreResult<()>> {

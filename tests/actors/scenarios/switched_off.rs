@@ -7,7 +7,6 @@ use dispatcher::domain::config::{ClientId, Status};
 use dispatcher::domain::operational_event::Happening;
 use dispatcher::domain::retry::{CanarySchedule, Pacing};
 use dispatcher::ports::job_queue::Acted;
-use dispatcher::ports::stash::Ownership;
 
 use crate::receiver::{Act, Manner};
 use crate::world::{Choices, Life, World};
@@ -204,12 +203,13 @@ fn the_old_webhook_is_gone_and_the_new_one_stays() {
 
 /// Nothing of a client can be drained: the lease is another's.
 fn block_drain(world: &World, client: &str) {
-    let another = Ownership { incarnation: 0, partition: 0, epoch: 0 };
-    world.stash.data().leases.insert(ClientId::new(client), (1_000, i64::MAX, another));
+    let mut stash = world.stash.data();
+    stash.leases.insert(ClientId::new(client), 1_000);
+    stash.drained_by_another_log.insert(ClientId::new(client));
 }
 
 fn unblock_drain(world: &World, client: &str) {
-    world.stash.data().leases.remove(&ClientId::new(client));
+    world.stash.data().drained_by_another_log.remove(&ClientId::new(client));
 }
 
 /// Its gate is open, for it is one document alone that it does not know.
