@@ -6,11 +6,10 @@ use diesel::Connection as _;
 use diesel::connection::SimpleConnection as _;
 use diesel::sqlite::SqliteConnection;
 use dispatcher::domain::dead_row::{ByAge, DeadRowQuery, GivenUp};
-use dispatcher::domain::stash::{Claim, RowState, StashWrite};
+use dispatcher::domain::stash::{Claim, RowState};
 use dispatcher::domain::stash_view::RowQuery;
 use dispatcher::domain::transfer::{EventId, Sequence};
 use dispatcher::ports::clock::{Clock as _, SystemClock};
-use dispatcher::ports::stash::StashBatch;
 
 use crate::fixture::{Backend as _, EmbeddedBackend, Stores, client, transfer};
 
@@ -93,7 +92,7 @@ async fn no_question_takes_long_in_a_large_file() {
 /// What the API, the promoter and the delivery ask of a stash that was filled.
 pub(crate) async fn ask_everything(stores: Stores, rows: i64) {
     let stash = &stores.stash;
-    let owner = stash.take_ownership(1, 3, i64::MAX).await.unwrap();
+    stash.take_ownership(1, 3, i64::MAX).await.unwrap();
     let held = (SystemClock.now_ms(), Claim(1));
     for name in ["a", "hot"] {
         let id = client(name);
@@ -146,15 +145,6 @@ pub(crate) async fn ask_everything(stores: Stores, rows: i64) {
             .await;
         ask(format!("{name}: a dead row"), async || stash.dead_row(&id, &event).await.unwrap().unwrap())
             .await;
-        // The oldest of each: very many rows stand behind them.
-        for write in [
-            StashWrite::Delivered { transfer: transfer(1, name, "hot", 41) },
-            StashWrite::Coalesced { transfer: transfer(1, name, "hot", 41) },
-        ] {
-            let batch = StashBatch { client: id.clone(), ownership: owner, lease: None, writes: vec![write] };
-            let written = ask(format!("{name}: a write"), async || stash.apply(vec![batch.clone()]).await);
-            assert_eq!(written.await, Ok(vec![Ok(())]));
-        }
     }
     assert_eq!(ask("all backlogs".into(), async || stash.backlogs().await.unwrap()).await.len(), 2);
     stores.close().await;

@@ -66,8 +66,8 @@ pub(crate) struct StashData {
     places: HashMap<(ClientId, EventId), Sequence>,
     /// The token of each.
     pub(crate) leases: HashMap<ClientId, i64>,
-    /// Whose drain an owner by another log has.
-    pub(crate) drained_by_another_log: HashSet<ClientId>,
+    /// Clients that nobody may drain.
+    pub(crate) held_back: HashSet<ClientId>,
     /// Every row that ever was.
     pub(crate) inserted: HashSet<EventId>,
     written: u64,
@@ -337,7 +337,7 @@ impl StashData {
         backlog
     }
 
-    /// Each owner takes over from those before it by the same log.
+    /// All owners are by one log: each takes over from those before it.
     pub(crate) fn lease(
         &mut self,
         client: &ClientId,
@@ -345,11 +345,11 @@ impl StashData {
         held: Option<i64>,
     ) -> StoreResult<DrainLease> {
         self.owned(ownership)?;
+        if self.held_back.contains(client) {
+            return fenced("nobody may drain it");
+        }
         let token = match (held, self.leases.get(client)) {
             (Some(held), Some(token)) if held == *token => held,
-            (None, _) if self.drained_by_another_log.contains(client) => {
-                return fenced("the drain is another's");
-            }
             (None, found) => found.map_or(1, |token| token + 1),
             _ => return fenced("the drain is another's"),
         };

@@ -201,15 +201,13 @@ fn the_old_webhook_is_gone_and_the_new_one_stays() {
     });
 }
 
-/// Nothing of a client can be drained: the lease is another's.
+/// Nothing of a client can be drained.
 fn block_drain(world: &World, client: &str) {
-    let mut stash = world.stash.data();
-    stash.leases.insert(ClientId::new(client), 1_000);
-    stash.drained_by_another_log.insert(ClientId::new(client));
+    world.stash.data().held_back.insert(ClientId::new(client));
 }
 
 fn unblock_drain(world: &World, client: &str) {
-    world.stash.data().drained_by_another_log.remove(&ClientId::new(client));
+    world.stash.data().held_back.remove(&ClientId::new(client));
 }
 
 /// Its gate is open, for it is one document alone that it does not know.
