@@ -20,7 +20,7 @@ mod hot_documents;
 mod job_queue;
 #[cfg(feature = "cluster")]
 mod kafka;
-mod large_file;
+mod large;
 mod locks;
 mod log_backend;
 #[cfg(feature = "cluster")]

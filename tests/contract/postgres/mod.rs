@@ -2,6 +2,7 @@
 
 mod clocks;
 mod fencing;
+mod large;
 mod outages;
 mod plans;
 mod poison;

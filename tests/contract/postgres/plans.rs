@@ -176,12 +176,21 @@ impl Filled {
             self.look_at_a_hot_document(RowState::Pending, middle + after).await;
         }
 
-        // With few rows before it, and very many behind.
         let change = |offset: i64| {
             let transfer = transfer(1, "hot", "hot", offset);
             assert_eq!(transfer.document_hash, hash);
             transfer
         };
+        let mut replay = Transfer::clone(&change(1));
+        replay.content.event_id = EventId::from_stored("hot-200");
+        replay.content.kind = TransferKind::Replay;
+        let writes = vec![StashWrite::Replay { transfer: Arc::new(replay) }];
+        let batch = StashBatch { client: hot.clone(), ownership: self.owner, lease: None, writes };
+        let replayed =
+            self.ask("a replay that is too late", 20, async |stash| stash.apply(vec![batch]).await);
+        assert_eq!(replayed.await, Ok(vec![Ok(())]));
+
+        // With few rows before it, and very many behind.
         for (what, write) in [
             ("a delivery among dead rows", StashWrite::Delivered { transfer: change(101) }),
             ("a row in place of others", StashWrite::Coalesced { transfer: change(middle + 101) }),
@@ -199,15 +208,6 @@ impl Filled {
         assert_eq!((backlog.pending, backlog.dead), (left, left));
 
         self.look_at_a_hot_document(RowState::Superseded, 0).await;
-
-        let mut replay = Transfer::clone(&change(1));
-        replay.content.event_id = EventId::from_stored("hot-200");
-        replay.content.kind = TransferKind::Replay;
-        let writes = vec![StashWrite::Replay { transfer: Arc::new(replay) }];
-        let batch = StashBatch { client: hot, ownership: self.owner, lease: None, writes };
-        let replayed =
-            self.ask("a replay that is too late", 20, async |stash| stash.apply(vec![batch]).await);
-        assert_eq!(replayed.await, Ok(vec![Ok(())]));
     }
 
     async fn until_sessions_end(&self) {

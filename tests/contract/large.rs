@@ -1,4 +1,4 @@
-//! That no question on a file takes long, however many rows wait in it for one client. `DISPATCHER_TEST_ROWS` says how many.
+//! That no question takes long, however many rows wait for one client. `DISPATCHER_TEST_ROWS` says how many.
 
 use std::time::{Duration, Instant};
 
@@ -6,41 +6,53 @@ use diesel::Connection as _;
 use diesel::connection::SimpleConnection as _;
 use diesel::sqlite::SqliteConnection;
 use dispatcher::domain::dead_row::{ByAge, DeadRowQuery, GivenUp};
-use dispatcher::domain::stash::{Claim, RowState, StashWrite};
+use dispatcher::domain::stash::{Claim, RowState};
 use dispatcher::domain::stash_view::RowQuery;
 use dispatcher::domain::transfer::{EventId, Sequence};
 use dispatcher::ports::clock::{Clock as _, SystemClock};
-use dispatcher::ports::stash::StashBatch;
 
-use crate::fixture::{Backend as _, EmbeddedBackend, client, transfer};
+use crate::fixture::{Backend as _, EmbeddedBackend, Stores, client, transfer};
 
 /// What any of them may take.
 const LIMIT: Duration = Duration::from_millis(50);
 
 /// Client `a`: of twenty rows three are of one document, the others of one of their own, of which two rows failed and may be tried in an hour.
-/// Client `hot`: half as many, all of that one document. Every other row waits, the others were given up.
+/// Client `hot`: half as many, all of that one document. Every other row waits, the others were given up. Each of `(client, rows, document, next
+/// attempt)` by its `n`, in words that SQLite and PostgreSQL have.
+pub(crate) fn clients(
+    rows: i64,
+    bytes: impl Fn(&str) -> String,
+    of_n: &str,
+) -> [(&'static str, i64, String, String); 2] {
+    let hash = transfer(1, "a", "hot", 1).document_hash;
+    let hot = bytes(&hash.0.iter().map(|byte| format!("{byte:02x}")).collect::<String>());
+    let in_an_hour = SystemClock.now_ms() + 3_600_000;
+    let document = format!("CASE WHEN n % 20 < 3 THEN {hot} ELSE {of_n} END");
+    let next = format!("CASE WHEN n % 2 = 1 AND n % 5 = 0 THEN {in_an_hour} ELSE 0 END");
+    [("a", rows, document, next), ("hot", rows / 2, hot, "0".to_owned())]
+}
+
+/// The columns of a row by its `n`, but for the client, the document, the next attempt and the body.
+pub(crate) const COLUMNS: &str = "document, event_id, incarnation, partition, \"offset\", kind, source_topic,
+    source_partition, source_offset, ts_ms, bytes, stashed_at_ms, state, attempts, payload_failures,
+    first_failed_at_ms, last_failed_at_ms, client, document_hash, next_attempt_at_ms, body";
+
+/// The state of a row.
+pub(crate) const STATE: &str =
+    "CASE WHEN n % 2 = 1 THEN 'pending' WHEN n % 4 = 0 THEN 'dead' ELSE 'superseded' END";
+
 fn fill(rows: i64) -> String {
-    let hash = |document: &str| {
-        let hash = transfer(1, "a", document, 1).document_hash;
-        hash.0.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
-    };
-    let insert = |client: &str, rows: i64, document: &str, next: &str| {
+    let clients = clients(rows, |hex| format!("x'{hex}'"), "CAST(printf('%016d', n / 20) AS BLOB)");
+    let insert = clients.map(|(client, rows, document, next)| {
         format!(
             "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 2 * {rows})
-            INSERT INTO stash (client, document_hash, document, event_id, incarnation, partition, offset, kind,
-                source_topic, source_partition, source_offset, ts_ms, bytes, stashed_at_ms, state, attempts,
-                payload_failures, next_attempt_at_ms, first_failed_at_ms, last_failed_at_ms, body)
-            SELECT '{client}', {document}, x'64', '{client}-' || n, 1, 3, n, 'live', 't', 0, n, n, 300, n,
-                CASE WHEN n % 2 = 1 THEN 'pending' WHEN n % 4 = 0 THEN 'dead' ELSE 'superseded' END, 1, 0, {next}, n, n,
-                randomblob(300)
+            INSERT INTO stash ({COLUMNS})
+            SELECT x'64', '{client}-' || n, 1, 3, n, 'live', 't', 0, n, n, 300, n, {STATE}, 1, 0, n, n,
+                '{client}', {document}, {next}, randomblob(300)
             FROM numbers;"
         )
-    };
-    let (hot, in_an_hour) = (hash("hot"), SystemClock.now_ms() + 3_600_000);
-    let document =
-        format!("CASE WHEN n % 20 < 3 THEN x'{hot}' ELSE CAST(printf('%016d', n / 20) AS BLOB) END");
-    let next = format!("CASE WHEN n % 2 = 1 AND n % 5 = 0 THEN {in_an_hour} ELSE 0 END");
-    insert("a", rows, &document, &next) + &insert("hot", rows / 2, &format!("x'{hot}'"), "0")
+    });
+    insert.concat()
 }
 
 /// The quickest of a few: what else the machine does is not asked for.
@@ -58,11 +70,15 @@ async fn ask<T>(what: String, question: impl AsyncFn() -> T) -> T {
     answer.unwrap()
 }
 
+/// Rows that wait for client `a`: 20,000, or what `DISPATCHER_TEST_ROWS` says.
+pub(crate) fn rows() -> i64 {
+    std::env::var("DISPATCHER_TEST_ROWS")
+        .map_or(20_000, |text| text.parse().expect("DISPATCHER_TEST_ROWS is a number of rows"))
+}
+
 #[tokio::test]
 async fn no_question_takes_long_in_a_large_file() {
-    let rows = std::env::var("DISPATCHER_TEST_ROWS")
-        .map_or(20_000, |text| text.parse().expect("DISPATCHER_TEST_ROWS is a number of rows"));
-    let backend = EmbeddedBackend::new();
+    let (backend, rows) = (EmbeddedBackend::new(), rows());
     backend.open().await.close().await;
     {
         let path = backend.path().join("dispatcher.db");
@@ -70,9 +86,13 @@ async fn no_question_takes_long_in_a_large_file() {
         file.batch_execute("PRAGMA synchronous = OFF; PRAGMA cache_size = -200000").unwrap();
         file.batch_execute(&fill(rows)).unwrap();
     }
-    let stores = backend.open().await;
+    ask_everything(backend.open().await, rows).await;
+}
+
+/// What the API, the promoter and the delivery ask of a stash that was filled.
+pub(crate) async fn ask_everything(stores: Stores, rows: i64) {
     let stash = &stores.stash;
-    let owner = stash.take_ownership(1, 3, i64::MAX).await.unwrap();
+    stash.take_ownership(1, 3, i64::MAX).await.unwrap();
     let held = (SystemClock.now_ms(), Claim(1));
     for name in ["a", "hot"] {
         let id = client(name);
@@ -125,15 +145,6 @@ async fn no_question_takes_long_in_a_large_file() {
             .await;
         ask(format!("{name}: a dead row"), async || stash.dead_row(&id, &event).await.unwrap().unwrap())
             .await;
-        // The oldest of each: very many rows stand behind them.
-        for write in [
-            StashWrite::Delivered { transfer: transfer(1, name, "hot", 41) },
-            StashWrite::Coalesced { transfer: transfer(1, name, "hot", 41) },
-        ] {
-            let batch = StashBatch { client: id.clone(), ownership: owner, lease: None, writes: vec![write] };
-            let written = ask(format!("{name}: a write"), async || stash.apply(vec![batch.clone()]).await);
-            assert_eq!(written.await, Ok(vec![Ok(())]));
-        }
     }
     assert_eq!(ask("all backlogs".into(), async || stash.backlogs().await.unwrap()).await.len(), 2);
     stores.close().await;
