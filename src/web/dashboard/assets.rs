@@ -105,8 +105,9 @@ static SENT: LazyLock<Vec<Sent>> = LazyLock::new(|| {
 
 /// A file without lines that are comments of a script, and without indentation. No string of ours goes over two lines.
 fn lean(asset: &Asset) -> String {
-    let is_said = |line: &&str| !line.is_empty() && !(asset.kind == JS && line.starts_with("//"));
-    asset.text.lines().map(str::trim_start).filter(is_said).flat_map(|line| [line, "\n"]).collect()
+    let is_comment = |line: &str| asset.kind == JS && line.starts_with("//");
+    let lines = asset.text.lines().map(str::trim_start).filter(|line| !line.is_empty() && !is_comment(line));
+    lines.flat_map(|line| [line, "\n"]).collect()
 }
 
 /// The page

@@ -33,11 +33,12 @@ export const reason = (label) => LABELS[label] ?? plain(String(label ?? "")).rep
 // Why a client is as it is, and what comes of it.
 export function why(client, now) {
   const parts = [reason(client.reason)];
+  if (client.switched_off) parts.push("it failed when it was switched off");
   if (client.overflows) parts.push("changes are dropped: too many wait");
   if (client.actor === "failed") parts.push("its actor was given up");
   if (client.actor === "restarting") parts.push("its actor restarts");
   if (client.disable_at_ms && client.phase !== "healthy") parts.push(`off ${until(client.disable_at_ms, now)}`);
-  if (client.restarts > 0 && client.actor === "running") parts.push(`actor restarted ${client.restarts}×`);
+  if (client.restarts > 0 && client.actor === "running") parts.push(`actor restarted ${client.restarts}×${client.broke_lately ? ", lately" : ""}`);
   return parts.filter(Boolean).join(" · ");
 }
 
