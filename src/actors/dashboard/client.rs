@@ -223,7 +223,6 @@ pub(super) struct Row {
 
 /// What a look found.
 pub(super) struct Looked {
-    pub(super) changed: bool,
     pub(super) delivered: u64,
     pub(super) failed: u64,
 }
@@ -248,11 +247,10 @@ impl Row {
                 other.lay_over(self.view(client, &known, now, None))
             }
         };
-        let changed = self.view.as_deref() != Some(&view);
-        if changed {
+        if self.view.as_deref() != Some(&view) {
             self.view = Some(Arc::new(view));
         }
-        Looked { changed, delivered: new_delivered, failed: new_failed }
+        Looked { delivered: new_delivered, failed: new_failed }
     }
 
     /// Since when this replica has served it.

@@ -17,7 +17,6 @@ use super::window::{Rate, Window};
 use crate::actors::config_cache::ConfigSnapshot;
 use crate::actors::delivery_fleet::DELIVERY_KIND;
 use crate::actors::meters::{Counts, Meters};
-use crate::domain::config::ClientId;
 use crate::domain::replica::ReplicaName;
 use crate::runtime::{ActorStatus, Life};
 
@@ -37,12 +36,8 @@ pub struct Snapshot {
     pub number: u64,
     /// The sums.
     pub overview: Overview,
-    /// All clients, by id.
+    /// All clients, by id. One that is as it was in the snapshot before is the same one.
     pub clients: Vec<Arc<ClientView>>,
-    /// Those that are others than in the snapshot before.
-    pub changed: Vec<Arc<ClientView>>,
-    /// Those that are gone since then.
-    pub gone: Vec<ClientId>,
     /// The last hour, the oldest first.
     pub hour: Arc<Vec<Point>>,
     /// The actors that other replicas tell of by name.
@@ -142,7 +137,6 @@ impl Memory {
         let (mut delivered, mut failed) = (0, 0);
         for (client, row, facts) in self.rows.iter_mut(&known) {
             if !facts.is_shown {
-                snapshot.gone.push(client.clone());
                 continue;
             }
             let looked = row.look(client, facts, &now);
@@ -150,15 +144,10 @@ impl Memory {
             delivered += looked.delivered;
             failed += looked.failed;
             overview.add(view);
-            if looked.changed {
-                snapshot.changed.push(view.clone());
-            }
             snapshot.clients.push(view.clone());
         }
         if self.rows.settle(&known) {
-            for clients in [&mut snapshot.clients, &mut snapshot.changed] {
-                clients.sort_by(|one, other| one.client.cmp(&other.client));
-            }
+            snapshot.clients.sort_by(|one, other| one.client.cmp(&other.client));
         }
         self.own_totals = (self.own_totals.0 + delivered, self.own_totals.1 + failed);
         (snapshot.own.delivered, snapshot.own.failed) = self.own_totals;

@@ -15,7 +15,7 @@ export async function events({ root, live, query, every, listen }) {
   const client = query.get("client") ?? "";
   const happening = KINDS.includes(query.get("happening")) ? query.get("happening") : "";
   const ask = async (after) => {
-    const { events: rows, next } = await get("/v1/operational-events", { client, happening, limit: PAGE, order: "newest", after });
+    const { events: rows, next } = await get("/v1/operational-events", { client, type: happening, limit: PAGE, order: "newest", after });
     return { rows, next };
   };
   const first = await ask();
