@@ -162,7 +162,8 @@ fn dead_ends(ledger: &Ledger, book: &Book, stash: &StashData) -> Vec<String> {
     wrong
 }
 
-/// A replay never starts after a newer change was delivered, unless it is forced. (What was given up itself at some time counts as not
+/// A replay never starts after a newer change was delivered, unless it is forced; or unless both come again, as all does of which it was not
+/// made durable that it was delivered. (What was given up itself at some time counts as not
 /// delivered: the receiver may have acknowledged it, and nobody knew.)
 fn replays(ledger: &Ledger, book: &Book, stash: &StashData) -> Vec<String> {
     let forced = |request: &Request| {
@@ -173,12 +174,16 @@ fn replays(ledger: &Ledger, book: &Book, stash: &StashData) -> Vec<String> {
         if !replay.replayed || forced(replay) {
             continue;
         }
-        let newer = book.requests[..index].iter().find(|other| {
+        let (before, after) = (&book.requests[..index], &book.requests[index + 1..]);
+        let same = |one: &&Request, other: &Request| (&one.event, one.offset) == (&other.event, other.offset);
+        let repeats = before.iter().any(|one| one.replayed && same(&one, replay));
+        let newer = before.iter().find(|other| {
             other.acknowledged
                 && other.ended_ms.is_some_and(|ended| ended <= replay.started_ms)
                 && (&other.client, &other.document) == (&replay.client, &replay.document)
                 && other.offset > replay.offset
                 && !stash.given_up.contains(&EventId::from_stored(&other.event))
+                && !(repeats && after.iter().any(|one| one.acknowledged && same(&one, other)))
         });
         if let Some(newer) = newer {
             let Request { client, document, offset, .. } = replay;

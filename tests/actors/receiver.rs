@@ -112,6 +112,8 @@ pub(crate) struct Book {
     manners: HashMap<String, Manner>,
     /// Requests that have no connection yet, by client.
     connecting: HashMap<String, usize>,
+    /// When requests were given up that never had one, with their clients.
+    pub(crate) unconnected: Vec<(String, i64)>,
     rng: Rng,
     lives: u32,
     /// The next sender that is opened panics.
@@ -391,10 +393,12 @@ impl WebhookSender for SimSender {
             let client = request.url.path().trim_start_matches('/').to_owned();
             let connects_in = receiver.book().connects_in(&client);
             if !connects_in.is_zero() {
-                let _connecting = Connecting::new(&receiver, client);
+                let _connecting = Connecting::new(&receiver, client.clone());
                 tokio::time::sleep(connects_in.min(request.timeout)).await;
             }
             if connects_in >= request.timeout {
+                let ended_ms = receiver.clock.now_ms();
+                receiver.book().unconnected.push((client, ended_ms));
                 return Some(Err(no_answer(NoAnswer::Timeout)));
             }
             if !may_start() {

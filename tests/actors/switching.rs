@@ -36,7 +36,13 @@ pub(crate) fn judge(steps: &[ConfigStep], book: &Book, give_up: Duration) -> Vec
             let ago = at_ms - success.ended_ms.unwrap();
             wrong.push(format!("{client} is switched off {ago} ms after a success"));
         }
-        let failures = requests().rev().take_while(|request| !request.acknowledged).count();
+        let last_success_ms = requests().filter(|one| one.acknowledged).filter_map(|one| one.ended_ms).max();
+        let unconnected = book
+            .unconnected
+            .iter()
+            .filter(|(of, ended_ms)| of == client && *ended_ms <= at_ms && Some(*ended_ms) > last_success_ms);
+        let answered = requests().rev().take_while(|request| !request.acknowledged).count();
+        let failures = answered + unconnected.count();
         if failures < FAILURES {
             wrong.push(format!("{client} is switched off after {failures} failures"));
         }
