@@ -67,6 +67,14 @@ impl Registry {
         retired.map(|cell| cell.status())
     }
 
+    /// The histories of all of a kind that were restarted at some time, and have retired since.
+    pub fn all_retired(&self, kind: &str) -> Vec<ActorStatus> {
+        let now = Instant::now();
+        let retired: Vec<Cell> =
+            lock(&self.0).get(kind).map_or_else(Vec::new, |kind| kind.retired.values().cloned().collect());
+        retired.iter().map(|cell| cell.status_at(now)).collect()
+    }
+
     /// Forgets those that have retired, of a kind, that are nobody's concern here any more.
     pub fn forget_retired(&self, kind: &str, is_over: impl Fn(&str) -> bool) {
         if let Some(kind) = lock(&self.0).get_mut(kind) {

@@ -32,11 +32,11 @@ struct World {
 
 impl World {
     async fn start(fault: &str) -> Self {
-        Self::start_as(Service::shared(), fault).await
+        Self::start_as(Service::shared(), fault, "").await
     }
 
-    async fn start_as(builder: Builder, fault: &str) -> Self {
-        let (folder, settings) = settings();
+    async fn start_as(builder: Builder, fault: &str, delivery: &str) -> Self {
+        let (folder, settings) = settings(delivery);
         let service = builder
             .env("DISPATCHER_FAULT", fault)
             .env("DISPATCHER_CONFIG", settings.to_str().unwrap())
@@ -100,10 +100,11 @@ impl World {
 }
 
 /// Two threads deliver.
-fn settings() -> (TempDir, PathBuf) {
+/// Two threads, and what else is said of the deliveries.
+fn settings(delivery: &str) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("settings.toml");
-    std::fs::write(&file, "[delivery]\nthreads = 2\n").unwrap();
+    std::fs::write(&file, format!("[delivery]\nthreads = 2\n{delivery}\n")).unwrap();
     (folder, file)
 }
 
@@ -162,7 +163,7 @@ async fn a_thread_that_makes_no_progress_is_lost_and_counts_for_nothing_when_it_
 
 #[actix_web::test]
 async fn the_third_lost_thread_ends_the_process_for_its_service_manager() {
-    let (_folder, settings) = settings();
+    let (_folder, settings) = settings("");
     let data = tempfile::tempdir().unwrap();
     let receiver = Receiver::healthy();
     let mut documents: Vec<Document> = (0..10).map(|number| Document::new(number, &["acme"])).collect();
@@ -205,6 +206,27 @@ async fn what_kills_its_actor_twice_is_a_dead_letter() {
     let ids: Vec<String> =
         world.arrivals("acme").iter().map(|arrival| arrival.change.clone().unwrap().id).collect();
     assert!(!ids.contains(&killer) && ids.len() >= 9, "{ids:?}");
+}
+
+#[actix_web::test]
+async fn why_an_actor_broke_is_shown_while_its_client_has_nothing_to_do() {
+    let mut world = World::start_as(Service::shared(), "panic=acme:1", "idle_after = \"300ms\"").await;
+    world.change().await;
+    world.judge(0).await;
+    let api = world.service.api();
+    let board = eventually("the actor rests", LONG, async || {
+        let board = api.get("/v1/dashboard/acme").await?.json();
+        holds(board["client"]["actor"].is_null() && board["client"]["restarts"] == 1, || board.to_string())?;
+        Ok(board)
+    })
+    .await;
+    let actor = &board["actor"];
+    assert_eq!(
+        (&actor["state"], &actor["last_cause"]["reason"]),
+        (&json!("stopped"), &json!("panicked")),
+        "{board:#}"
+    );
+    assert_eq!(board["client"]["broke_lately"], true);
 }
 
 #[actix_web::test]

@@ -56,7 +56,7 @@ pub struct ClientView {
     pub served_since_ms: Option<i64>,
     /// Where its delivery actor is in its life; `None`: it rests, or a replica serves it that is not seen here.
     pub actor: Option<Life>,
-    /// Restarts of that actor.
+    /// Restarts of that actor, and of those before it.
     pub restarts: u64,
     /// Whether it broke within the last five minutes.
     pub broke_lately: bool,
@@ -189,6 +189,8 @@ pub(super) struct Facts<'a> {
     pub(super) config: Option<&'a Arc<ClientConfig>>,
     pub(super) meter: Option<&'a ClientMeter>,
     pub(super) actor: Option<&'a ActorStatus>,
+    /// The history of the last one, where there is none now.
+    pub(super) retired: Option<&'a ActorStatus>,
     pub(super) stored: Option<&'a ClientState>,
     pub(super) backlog: Option<&'a Backlog>,
     pub(super) elsewhere: Option<&'a Elsewhere>,
@@ -352,8 +354,8 @@ impl Row {
             replica: self.rank.map(|_| now.here.clone()),
             served_since_ms: self.rank.map(|(_, since_ms)| since_ms),
             actor: facts.actor.map(|actor| actor.state),
-            restarts: facts.actor.map_or(0, |actor| actor.restarts),
-            broke_lately: facts.actor.is_some_and(broke_lately),
+            restarts: facts.actor.or(facts.retired).map_or(0, |actor| actor.restarts),
+            broke_lately: facts.actor.or(facts.retired).is_some_and(broke_lately),
             switched_off: phase == Phase::Disabled
                 && failing_since.is_some()
                 && facts.config.is_some_and(|config| !config.is_active() && !config.deleted),

@@ -134,12 +134,15 @@ impl Dashboard {
         all
     }
 
-    /// The delivery actor of a client, wherever it is. `None`: it rests.
+    /// The delivery actor of a client, wherever it is, or what is known of the last one. `None`: it rests, and never broke.
     pub fn actor_of(&self, client: &ClientView) -> Option<ActorReport> {
         let id = client.client.as_str();
         let is_elsewhere = client.replica.as_ref().is_some_and(|replica| *replica != self.here);
         let mut report = match self.registry.get(DELIVERY_KIND, id) {
             Some(cell) if !is_elsewhere => ActorReport::new(cell.status(), self.here.clone()),
+            None if !is_elsewhere => {
+                return Some(ActorReport::new(self.registry.retired(DELIVERY_KIND, id)?, self.here.clone()));
+            }
             _ => {
                 let snapshot = self.snapshot();
                 let is_its =
@@ -220,6 +223,7 @@ impl DashboardActor {
     fn look(&mut self) {
         let started = Instant::now();
         let actors = self.services.registry.list();
+        let retired = self.services.registry.all_retired(DELIVERY_KIND);
         let mut snapshot = self.memory.look(&Inputs {
             here: &self.services.here,
             about: About {
@@ -233,6 +237,7 @@ impl DashboardActor {
             configs: &self.services.configs.snapshot(),
             meters: &self.services.meters,
             actors: &actors,
+            retired: &retired,
             restarts: self.services.registry.restart_totals().values().sum(),
             gathered: &self.gathered,
             give_up: self.services.give_up,

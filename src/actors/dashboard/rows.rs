@@ -59,6 +59,11 @@ impl Rows {
             let place = place.unwrap_or_else(|| self.place(&ClientId::new(&actor.id)));
             known.shown(place).actor = Some(actor);
         }
+        for actor in inputs.retired {
+            if let Some(place) = self.places.get(&*actor.id) {
+                known.of(*place).retired = Some(actor);
+            }
+        }
         for (client, told) in inputs.others.clients() {
             if told.part.is_served() {
                 known.shown(self.place(client)).elsewhere = Some(told);

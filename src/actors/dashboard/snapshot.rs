@@ -88,6 +88,8 @@ pub struct Inputs<'a> {
     pub meters: &'a Meters,
     /// The actors.
     pub actors: &'a [ActorStatus],
+    /// The histories of those actors of clients that have nothing to do now.
+    pub retired: &'a [ActorStatus],
     /// Restarts since the start, of all actors that ever were.
     pub restarts: u64,
     /// What the stores answered.

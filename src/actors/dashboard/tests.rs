@@ -93,6 +93,7 @@ impl World {
             configs: &configs,
             meters: &self.meters,
             actors: &self.registry.list(),
+            retired: &self.registry.all_retired(DELIVERY_KIND),
             restarts: 0,
             gathered: &self.gathered,
             give_up: GIVE_UP,

@@ -50,6 +50,7 @@ impl Looks {
             configs: &configs.snapshot(),
             meters: &Meters::default(),
             actors: &world.registry.list(),
+            retired: &[],
             restarts: 0,
             gathered: &self.gathered,
             give_up: Duration::from_secs(60),

@@ -26,7 +26,7 @@ impl Steady {
     async fn run(how: &str, times: u64) -> Self {
         let first = LOOKED.as_millis() as u64 / PACE.as_millis() as u64;
         let faults: Vec<_> = (0..times).map(|number| format!("{how}=acme:{}", first + number * 20)).collect();
-        let world = World::start_as(Service::alone(), &faults.join(" ")).await;
+        let world = World::start_as(Service::alone(), &faults.join(" "), "").await;
         let mut steady = Self { world, sent: HashMap::new(), broke: None };
         let mut pace = tokio::time::interval(PACE);
         let mut number = 0;
