@@ -84,6 +84,8 @@ pub struct ClientMeter {
 
 #[derive(Default)]
 struct Told {
+    /// Rises with each change.
+    number: u64,
     state: Option<Arc<ClientState>>,
     last_error: Option<Arc<LastError>>,
 }
@@ -101,7 +103,9 @@ impl ClientMeter {
     /// An attempt failed.
     pub fn failed(&self, reason: &str, now_ms: i64) {
         self.failed.fetch_add(1, Relaxed);
-        lock(&self.told).last_error = Some(Arc::new(LastError { at_ms: now_ms, reason: reason.to_owned() }));
+        let mut told = lock(&self.told);
+        told.last_error = Some(Arc::new(LastError { at_ms: now_ms, reason: reason.to_owned() }));
+        told.number += 1;
     }
 
     /// So many requests are on the wire, and so many changes wait in memory.
@@ -114,7 +118,14 @@ impl ClientMeter {
     /// The client's state is this from now on.
     pub fn state_is(&self, state: &ClientState) {
         let state = Arc::new(state.clone());
-        lock(&self.told).state = Some(state);
+        let mut told = lock(&self.told);
+        told.state = Some(state);
+        told.number += 1;
+    }
+
+    /// Rises with each state and each failure.
+    pub fn told(&self) -> u64 {
+        lock(&self.told).number
     }
 
     /// Changes delivered since the start of the process.

@@ -63,6 +63,11 @@ pub struct Phase {
     pub generation: u64,
 }
 
+impl Phase {
+    /// It runs, and never broke.
+    pub(super) const FIRST: Self = Self { life: Life::Running, generation: 0 };
+}
+
 /// The cell of an actor: its state, health and controls. A clone is the same cell; it outlives the actor.
 #[derive(Clone)]
 pub struct Cell(Arc<Shared>);

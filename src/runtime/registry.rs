@@ -7,7 +7,11 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::{cell::Cell, lock, status::ActorStatus};
+use super::{
+    cell::{Cell, Phase},
+    lock,
+    status::ActorStatus,
+};
 
 /// The cells of all actors by kind and id. A clone is the same registry.
 ///
@@ -23,7 +27,31 @@ struct Kind {
     retired: BTreeMap<Arc<str>, Cell>,
 }
 
+/// All actors, told briefly: of ten thousand that are well there is little to say.
+pub struct Survey {
+    /// The ids of those of one kind that run and never broke.
+    pub well: Vec<Arc<str>>,
+    /// All others, by kind and id.
+    pub others: Vec<ActorStatus>,
+}
+
 impl Registry {
+    /// Those of a kind that are well, and the state of every other actor.
+    pub fn survey(&self, kind: &str) -> Survey {
+        let (mut well, mut others) = (Vec::new(), Vec::new());
+        for (name, of_kind) in &*lock(&self.0) {
+            for (id, cell) in &of_kind.cells {
+                if *name == kind && cell.phase() == Phase::FIRST {
+                    well.push(Arc::clone(id))
+                } else {
+                    others.push(cell.clone())
+                }
+            }
+        }
+        let now = Instant::now();
+        Survey { well, others: others.iter().map(|cell| cell.status_at(now)).collect() }
+    }
+
     /// The state of every actor, by kind and id.
     pub fn list(&self) -> Vec<ActorStatus> {
         let now = Instant::now();

@@ -188,12 +188,34 @@ pub(super) struct Facts<'a> {
     pub(super) is_shown: bool,
     pub(super) config: Option<&'a Arc<ClientConfig>>,
     pub(super) meter: Option<&'a ClientMeter>,
-    pub(super) actor: Option<&'a ActorStatus>,
+    pub(super) actor: Option<ActorFacts>,
     /// The history of the last one, where there is none now.
-    pub(super) retired: Option<&'a ActorStatus>,
+    pub(super) retired: Option<ActorFacts>,
     pub(super) stored: Option<&'a ClientState>,
     pub(super) backlog: Option<&'a Backlog>,
     pub(super) elsewhere: Option<&'a Elsewhere>,
+}
+
+/// What is known of its delivery actor.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) struct ActorFacts {
+    state: Life,
+    restarts: u64,
+    broke_lately: bool,
+}
+
+impl ActorFacts {
+    /// One that runs and never broke.
+    pub(super) const WELL: Self = Self { state: Life::Running, restarts: 0, broke_lately: false };
+
+    /// Lives that ended because somebody wished it do not count.
+    pub(super) fn of(actor: &ActorStatus) -> Self {
+        let broke_lately = actor
+            .last_cause
+            .as_ref()
+            .is_some_and(|cause| cause.reason != ExitReason::Asked && cause.seconds_ago < LATELY.as_secs());
+        Self { state: actor.state, restarts: actor.restarts, broke_lately }
+    }
 }
 
 /// The moment.
@@ -203,6 +225,8 @@ pub(super) struct Now<'a> {
     pub(super) now_ms: i64,
     pub(super) seconds: f64,
     pub(super) decided: &'a Decided,
+    /// It was so when it was looked at last.
+    pub(super) is_same_decided: bool,
     pub(super) give_up: Duration,
 }
 
@@ -221,6 +245,48 @@ pub(super) struct Row {
     /// Who counted how much when it was looked at last.
     counted: Option<(ReplicaName, u64, u64)>,
     pub(super) view: Option<Arc<ClientView>>,
+    /// From what it was made.
+    seen: Option<Seen>,
+}
+
+/// All that a view is made from but the config and what is decided: while it stays as it is, so does the view. Most clients rest.
+struct Seen {
+    numbers: Numbers,
+    stored: Option<ClientState>,
+}
+
+#[derive(PartialEq)]
+struct Numbers {
+    actor: Option<ActorFacts>,
+    retired: Option<ActorFacts>,
+    backlog: Option<Backlog>,
+    /// What was told, deliveries, failures, on the wire, queued.
+    meter: Option<(u64, u64, u64, u32, u32)>,
+    latency: Option<Latency>,
+    rates: (f64, f64),
+    minute: (u32, u32),
+    /// Where they are: a view holds them, so that nothing else comes to be there.
+    minutes: *const Vec<(u32, u32)>,
+    rank: Option<Rank>,
+}
+
+impl Numbers {
+    fn of(facts: &Facts<'_>, latency: Option<Latency>, row: &Row) -> Self {
+        let of_meter = |meter: &ClientMeter| {
+            (meter.told(), meter.delivered(), meter.failures(), meter.in_flight(), meter.queued())
+        };
+        Self {
+            actor: facts.actor,
+            retired: facts.retired,
+            backlog: facts.backlog.copied(),
+            meter: facts.meter.map(of_meter),
+            latency,
+            rates: (row.delivered.shown(), row.failed.shown()),
+            minute: row.minute,
+            minutes: Arc::as_ptr(&row.minutes),
+            rank: row.rank,
+        }
+    }
 }
 
 /// What a look found.
@@ -241,7 +307,17 @@ impl Row {
             Some(Elsewhere { replica, part }) => self.count_elsewhere(now.tick, replica, part),
         }
         let latency = facts.meter.and_then(|meter| self.window.look(now.tick, delivered, || meter.answers()));
-        self.read_config(facts.config);
+        let is_same_config = self.read_config(facts.config);
+        let numbers = Numbers::of(facts, latency, self);
+        let is_seen = |seen: &Seen| seen.numbers == numbers && seen.stored.as_ref() == facts.stored;
+        if is_same_config
+            && now.is_same_decided
+            && elsewhere.is_none()
+            && self.seen.as_ref().is_some_and(is_seen)
+        {
+            return Looked { delivered: new_delivered, failed: new_failed };
+        }
+        self.seen = elsewhere.is_none().then(|| Seen { numbers, stored: facts.stored.cloned() });
         let view = match elsewhere {
             None => self.view(client, facts, now, latency),
             Some(other) => {
@@ -292,7 +368,8 @@ impl Row {
         }
     }
 
-    fn read_config(&mut self, config: Option<&Arc<ClientConfig>>) {
+    /// Returns whether it is as it was.
+    fn read_config(&mut self, config: Option<&Arc<ClientConfig>>) -> bool {
         let same = match (&self.config, config) {
             (Some(one), Some(other)) => Arc::ptr_eq(one, other),
             (one, other) => one.is_none() && other.is_none(),
@@ -306,6 +383,7 @@ impl Row {
                 Some(format!("{}://{host}{port}", url.scheme()).into())
             });
         }
+        same
     }
 
     fn view(
@@ -355,7 +433,7 @@ impl Row {
             served_since_ms: self.rank.map(|(_, since_ms)| since_ms),
             actor: facts.actor.map(|actor| actor.state),
             restarts: facts.actor.or(facts.retired).map_or(0, |actor| actor.restarts),
-            broke_lately: facts.actor.or(facts.retired).is_some_and(broke_lately),
+            broke_lately: facts.actor.or(facts.retired).is_some_and(|actor| actor.broke_lately),
             switched_off: phase == Phase::Disabled
                 && failing_since.is_some()
                 && facts.config.is_some_and(|config| !config.is_active() && !config.deleted),
@@ -381,12 +459,6 @@ impl Row {
             minute: self.minute,
         }
     }
-}
-
-/// Lives that ended because somebody wished it do not count.
-fn broke_lately(actor: &ActorStatus) -> bool {
-    let cause = actor.last_cause.as_ref();
-    cause.is_some_and(|cause| cause.reason != ExitReason::Asked && cause.seconds_ago < LATELY.as_secs())
 }
 
 fn stored_error(stored: Option<&ClientState>) -> Option<Arc<LastError>> {

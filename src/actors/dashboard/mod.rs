@@ -222,7 +222,7 @@ impl DashboardActor {
 
     fn look(&mut self) {
         let started = Instant::now();
-        let actors = self.services.registry.list();
+        let actors = self.services.registry.survey(DELIVERY_KIND);
         let retired = self.services.registry.all_retired(DELIVERY_KIND);
         let mut snapshot = self.memory.look(&Inputs {
             here: &self.services.here,

@@ -12,7 +12,7 @@ use super::gather::{DependencyView, LagView};
 use super::part::{About, ActorSums, MOST_ACTORS, Sums};
 use crate::actors::delivery_fleet::DELIVERY_KIND;
 use crate::domain::replica::ReplicaName;
-use crate::runtime::{ActorStatus, Life};
+use crate::runtime::{ActorStatus, Life, Survey};
 
 /// A replica.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
@@ -153,10 +153,14 @@ impl ActorReport {
 }
 
 /// The sums of these actors, and those that are shown to others by name: all that are not clients', and those that broke.
-pub(super) fn sum_up(actors: &[ActorStatus], restarts: u64) -> (ActorSums, Vec<ActorStatus>) {
-    let mut sums = ActorSums { total: actors.len(), restarts, ..ActorSums::default() };
+pub(super) fn sum_up(actors: &Survey, restarts: u64) -> (ActorSums, Vec<ActorStatus>) {
+    let Survey { well, others } = actors;
+    let mut sums = ActorSums { total: well.len() + others.len(), restarts, ..ActorSums::default() };
+    if !well.is_empty() {
+        sums.kinds.insert(DELIVERY_KIND.to_owned(), well.len());
+    }
     let (mut shown, mut broken) = (Vec::new(), Vec::new());
-    for actor in actors {
+    for actor in others {
         match sums.kinds.get_mut(&*actor.kind) {
             Some(count) => *count += 1,
             None => drop(sums.kinds.insert(actor.kind.clone().into_owned(), 1)),

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::client::{Facts, Row};
+use super::client::{ActorFacts, Facts, Row};
 use super::snapshot::Inputs;
 use crate::actors::delivery_fleet::DELIVERY_KIND;
 use crate::actors::meters::ClientMeter;
@@ -54,14 +54,15 @@ impl Rows {
         for (client, backlog) in &*inputs.gathered.backlogs {
             known.shown(self.place(client)).backlog = Some(backlog);
         }
-        for actor in inputs.actors.iter().filter(|actor| actor.kind == DELIVERY_KIND) {
-            let place = self.places.get(&*actor.id).copied();
-            let place = place.unwrap_or_else(|| self.place(&ClientId::new(&actor.id)));
+        let others = inputs.actors.others.iter().filter(|actor| actor.kind == DELIVERY_KIND);
+        let others = others.map(|actor| (&actor.id, ActorFacts::of(actor)));
+        for (id, actor) in inputs.actors.well.iter().map(|id| (id, ActorFacts::WELL)).chain(others) {
+            let place = self.places.get(&**id).copied().unwrap_or_else(|| self.place(&ClientId::new(id)));
             known.shown(place).actor = Some(actor);
         }
         for actor in inputs.retired {
             if let Some(place) = self.places.get(&*actor.id) {
-                known.of(*place).retired = Some(actor);
+                known.of(*place).retired = Some(ActorFacts::of(actor));
             }
         }
         for (client, told) in inputs.others.clients() {

@@ -17,8 +17,9 @@ use super::window::{Rate, Window};
 use crate::actors::config_cache::ConfigSnapshot;
 use crate::actors::delivery_fleet::DELIVERY_KIND;
 use crate::actors::meters::{Counts, Meters};
+use crate::domain::guard::Decided;
 use crate::domain::replica::ReplicaName;
-use crate::runtime::{ActorStatus, Life};
+use crate::runtime::{ActorStatus, Life, Survey};
 
 /// Points of the last hour.
 pub(super) const POINTS: usize = 360;
@@ -87,7 +88,7 @@ pub struct Inputs<'a> {
     /// What delivery actors count.
     pub meters: &'a Meters,
     /// The actors.
-    pub actors: &'a [ActorStatus],
+    pub actors: &'a Survey,
     /// The histories of those actors of clients that have nothing to do now.
     pub retired: &'a [ActorStatus],
     /// Restarts since the start, of all actors that ever were.
@@ -103,6 +104,8 @@ pub struct Inputs<'a> {
 pub struct Memory {
     tick: u64,
     rows: Rows,
+    /// What was decided when it was looked at last.
+    decided: Option<Decided>,
     rate: Rate,
     failure_rate: Rate,
     /// Deliveries and failed attempts here, and everywhere.
@@ -130,6 +133,8 @@ impl Memory {
             now_ms: inputs.now_ms,
             seconds: inputs.seconds,
             decided: inputs.configs.decided(),
+            is_same_decided: self.decided.replace(inputs.configs.decided().clone()).as_ref()
+                == Some(inputs.configs.decided()),
             give_up: inputs.give_up,
         };
         let mut overview = Overview { at_ms: inputs.now_ms, ..Overview::default() };

@@ -92,7 +92,7 @@ impl World {
             seconds: 1.0,
             configs: &configs,
             meters: &self.meters,
-            actors: &self.registry.list(),
+            actors: &self.registry.survey(DELIVERY_KIND),
             retired: &self.registry.all_retired(DELIVERY_KIND),
             restarts: 0,
             gathered: &self.gathered,
@@ -200,6 +200,31 @@ fn only_what_changed_is_told_again() {
     assert_eq!(ids(&snapshot.clients), ["b"]);
     world.look();
     assert!(world.gone.is_empty());
+}
+
+#[test]
+fn what_nobody_touches_is_seen_to_grow_old() {
+    let mut world = World::of(&[("a", Status::Active, HOOK)]);
+    world.look();
+    let cell = world.serve("a");
+    world.deliver("a", 20);
+    let minutes = |world: &mut World, looks: usize| {
+        (0..looks).for_each(|_| drop(world.look()));
+        client(&world.look(), "a").minutes_so_far()
+    };
+    assert_eq!(minutes(&mut world, 1), [(1, 0)], "the first one runs");
+    assert_eq!(minutes(&mut world, 60), [(1, 0), (0, 0)]);
+    assert_eq!(minutes(&mut world, 50 * 60).len(), 52);
+    assert_eq!(minutes(&mut world, 10 * 60), [], "an hour without anything");
+
+    cell.stop();
+    assert!(world.registry.forget(DELIVERY_KIND, "a"));
+    assert_eq!(client(&world.look(), "a").actor, None);
+    let paused = Decision::new(Subject::parse("a").unwrap(), "ann", "", 0).unwrap();
+    world.writer.decide(Decided { paused: DecisionList::new([paused]), ..Decided::default() });
+    assert_eq!(client(&world.look(), "a").phase, Phase::Paused);
+    world.writer.decide(Decided::default());
+    assert_eq!(client(&world.look(), "a").phase, Phase::Healthy);
 }
 
 #[test]
