@@ -90,9 +90,8 @@ impl Disabler {
         self.owners.try_now(client).await;
         let timeout = tried.config.delivery.as_ref().ok().map(|settings| settings.timeout);
         let decided = |after: &ClientState| {
-            after.tries != state.tries
-                || after.failing_since_ms != state.failing_since_ms
-                || is_stopped(after)
+            // More, not others: a replica that left may write late what it knew.
+            after.tries > state.tries || after.failing_since_ms != state.failing_since_ms || is_stopped(after)
         };
         let after = await_state(&*self.states, client, last_try(timeout), decided).await?;
         match after {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use actix::Addr;
 
+use crate::actors::dashboard::DASHBOARD_KIND;
 use crate::actors::delivery_fleet::{ArbiterLost, DELIVERY_KIND, DeliveryFleetActor};
 use crate::metrics::Metrics;
 use crate::runtime::watchdog::Silent;
@@ -51,9 +52,11 @@ pub(super) fn start(
         .start()
 }
 
-/// All actors but those of clients are needed by everything: however one of them ends before the service stops, the process does.
+/// All actors but those of clients and the dashboard are needed: however one of them ends before the service stops, the process does. Who only
+/// shows what others do must not end it.
 pub(super) fn end_process_if_one_ends(kit: &Kit) {
-    for cell in kit.registry().cells().into_iter().filter(|cell| cell.kind() != DELIVERY_KIND) {
+    let is_needed = |cell: &Cell| ![DELIVERY_KIND, DASHBOARD_KIND].contains(&cell.kind());
+    for cell in kit.registry().cells().into_iter().filter(is_needed) {
         end_process_if_it_ends(cell, kit.shutdown().clone());
     }
 }

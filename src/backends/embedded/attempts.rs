@@ -82,7 +82,7 @@ fn read(row: Row) -> JobResult<(i64, Attempt)> {
 
 impl Attempts for SqliteAttempts {
     fn append(&self, new: Vec<Attempt>, keep: u32) -> BoxFuture<'_, StoreResult<()>> {
-        Box::pin(self.database.write_bulk(move |connection| {
+        Box::pin(self.database.write_in_spare_time(move |connection| {
             new.iter().try_for_each(|attempt| append(connection, attempt))?;
             let clients: BTreeSet<&ClientId> = new.iter().map(|attempt| &attempt.client).collect();
             clients.into_iter().try_for_each(|client| keep_newest(connection, client, keep))
@@ -108,7 +108,7 @@ impl Attempts for SqliteAttempts {
     }
 
     fn purge(&self, before_ms: i64) -> BoxFuture<'_, StoreResult<u64>> {
-        Box::pin(self.database.write_bulk(move |connection| {
+        Box::pin(self.database.write_in_spare_time(move |connection| {
             let old = attempts::table.filter(attempts::at_ms.lt(before_ms)).select(attempts::id);
             let old: Vec<i64> = old.limit(PURGED_AT_ONCE).load(connection)?;
             let mut gone = 0;

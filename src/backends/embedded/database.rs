@@ -71,6 +71,8 @@ const BULK: usize = 4;
 pub(super) struct Database {
     writer: mpsc::Sender<Message>,
     bulk: Arc<Semaphore>,
+    /// For what nobody waits for: one at a time.
+    spare: Arc<Semaphore>,
     readers: mpsc::Sender<Message>,
     threads: watch::Receiver<()>,
 }
@@ -107,7 +109,13 @@ impl Database {
                 .spawn(move || read_until_closed(&at, &jobs))
                 .map_err(thread_failed)?;
         }
-        Ok(Self { writer, bulk: Arc::new(Semaphore::new(BULK)), readers: questions, threads })
+        Ok(Self {
+            writer,
+            bulk: Arc::new(Semaphore::new(BULK)),
+            spare: Arc::new(Semaphore::new(1)),
+            readers: questions,
+            threads,
+        })
     }
 
     /// Runs a job that writes. When this is ready with `Ok`, what it wrote is durable.
@@ -136,6 +144,15 @@ impl Database {
         let room = Arc::clone(&self.bulk).acquire_owned().await.map_err(|_| closed())?;
         let message = |job| Message::RunAlone(Bulk { job, _room: room });
         ask(&self.writer, message, work, |value| value).await
+    }
+
+    /// The same for what nobody waits for. However much there is of that, other bulk jobs wait for one of it at most.
+    pub(super) async fn write_in_spare_time<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut SqliteConnection) -> JobResult<T> + Send + 'static,
+    ) -> StoreResult<T> {
+        let _turn = self.spare.acquire().await.map_err(|_| closed())?;
+        self.write_bulk(work).await
     }
 
     /// Runs a job that reads one consistent state, at least as new as every write that was answered.

@@ -127,6 +127,14 @@ pub(super) fn unwritten(code: Code, text: String) -> StoreError {
     }
 }
 
+/// The same, where librdkafka says it before it has asked: what the brokers told it before.
+pub(super) fn unwritten_error(err: KafkaError) -> StoreError {
+    match err.rdkafka_error_code() {
+        Some(code @ Code::TopicAuthorizationFailed) => unwritten(code, err.to_string()),
+        _ => store_error(err),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,6 +150,10 @@ mod tests {
 
     #[test]
     fn a_right_that_was_taken_away_makes_no_dead_letters() {
+        let at_once = unwritten_error(KafkaError::MessageProduction(Code::TopicAuthorizationFailed));
+        assert!(matches!(at_once, StoreError::Unavailable(_)), "{at_once:?}");
+        let refused = unwritten_error(KafkaError::MessageProduction(Code::MessageSizeTooLarge));
+        assert!(matches!(refused, StoreError::Refused(_)), "{refused:?}");
         let of = |code| unwritten(code, String::new());
         assert!(matches!(of(Code::InvalidRecord), StoreError::Refused(_)));
         assert!(of(Code::TopicAuthorizationFailed).is_transient());

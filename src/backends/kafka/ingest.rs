@@ -60,7 +60,7 @@ impl Destinations {
     /// Asks the brokers what the topics take.
     pub(super) async fn read_limits(&self, admin: &AdminClient<Watch>) -> StoreResult<()> {
         for (topic, limit) in [(&self.transfers, &self.limits.transfers), (&self.dead, &self.limits.dead)] {
-            let most = topics::largest_record(admin, topic).await?;
+            let Some(most) = topics::largest_record(admin, topic).await? else { continue };
             if limit.swap(most, Ordering::Relaxed) != most {
                 log::warn!("topic takes other records than before topic={topic} max.message.bytes={most}");
             }

@@ -19,7 +19,7 @@ use rdkafka::topic_partition_list::TopicPartitionList;
 
 use self::flight::{Flight, Reports, Ticket};
 use self::pace::{Pace, Seen};
-use super::errors::{OpenError, open_error, refused_transactions, store_error};
+use super::errors::{OpenError, open_error, refused_transactions, store_error, unwritten_error};
 use super::options::{REQUEST_TIMEOUT, millis};
 use super::watch::Watch;
 use crate::ports::event_log::lease_is_over;
@@ -132,7 +132,8 @@ impl Transactions {
             Err(failure) => failure,
         };
         let seen = flight.seen(deadline);
-        if failure.may_abort && abort(&producer) {
+        let is_known = failure.may_abort;
+        if is_known && abort(&producer) {
             self.producer = Some(Timed { producer, time });
         } else {
             log::warn!("producer begins anew err={}", failure.err);
@@ -141,12 +142,19 @@ impl Transactions {
             // If not now, then before anybody asks what came of it.
             let _ = self.end_last();
         }
-        Err(self.judged(failure.err, bytes, time, seen))
+        Err(self.judged(failure.err, is_known, bytes, time, seen))
     }
 
-    /// What is too large for the longest time is refused: it would be tried for ever.
-    fn judged(&mut self, err: StoreError, bytes: usize, time: Duration, seen: Seen) -> StoreError {
-        if !err.is_transient() || !self.pace.failed(time, seen) {
+    /// What is too large for the longest time is refused: it would be tried for ever. Not when it may have been written after all.
+    fn judged(
+        &mut self,
+        err: StoreError,
+        is_known: bool,
+        bytes: usize,
+        time: Duration,
+        seen: Seen,
+    ) -> StoreError {
+        if !err.is_transient() || !self.pace.failed(time, seen) || !is_known {
             return err;
         }
         let time = humantime::format_duration(time);
@@ -217,7 +225,7 @@ impl Failure {
             KafkaError::Transaction(err) => !err.is_fatal(),
             _ => true,
         };
-        Self { err: store_error(err), may_abort }
+        Self { err: unwritten_error(err), may_abort }
     }
 }
 
@@ -287,7 +295,7 @@ fn send(
                 base = back;
                 flight.progress();
             }
-            Err((err, _)) => return Err(store_error(err)),
+            Err((err, _)) => return Err(unwritten_error(err)),
         }
     }
 }

@@ -170,11 +170,10 @@ pub(super) async fn check(admin: &AdminClient<Watch>, topic: &str) -> Result<usi
     Ok(bytes.min(MAX_RECORD_BYTES))
 }
 
-/// The largest record that a topic takes now.
-pub(super) async fn largest_record(admin: &AdminClient<Watch>, topic: &str) -> StoreResult<usize> {
+/// The largest record that a topic takes now. `None`: we are not allowed to see it.
+pub(super) async fn largest_record(admin: &AdminClient<Watch>, topic: &str) -> StoreResult<Option<usize>> {
     let entries = settings_of(admin, topic).await?;
-    let bytes = entries.as_ref().map_or(DEFAULT_MAX_MESSAGE_BYTES, max_message_bytes);
-    Ok(bytes.min(MAX_RECORD_BYTES))
+    Ok(entries.as_ref().map(|entries| max_message_bytes(entries).min(MAX_RECORD_BYTES)))
 }
 
 fn max_message_bytes(entries: &ConfigResource) -> usize {

@@ -133,7 +133,7 @@ impl SqliteEventLog {
         let mut total = 0;
         loop {
             let removed = database
-                .write_bulk(move |connection| retention::remove_source(connection, before_ms))
+                .write_in_spare_time(move |connection| retention::remove_source(connection, before_ms))
                 .await?;
             total += removed as u64;
             if removed < retention::CHUNK {
@@ -143,7 +143,7 @@ impl SqliteEventLog {
         for partition in 0..self.shared.shape.partitions as usize {
             loop {
                 let removed = database
-                    .write_bulk(move |connection| {
+                    .write_in_spare_time(move |connection| {
                         retention::remove_transfers(connection, partition, before_ms)
                     })
                     .await?;

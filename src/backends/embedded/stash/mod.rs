@@ -119,16 +119,17 @@ impl Stash for SqliteStash {
         reason: &'a str,
     ) -> BoxFuture<'a, StoreResult<u64>> {
         let (client, reason, now_ms) = (client.clone(), reason.to_owned(), self.clock.now_ms());
-        Box::pin(
-            self.database
-                .write_bulk(move |connection| writes::bury(connection, &client, ownership, &reason, now_ms)),
-        )
+        Box::pin(self.database.write_in_spare_time(move |connection| {
+            writes::bury(connection, &client, ownership, &reason, now_ms)
+        }))
     }
 
     fn purge(&self, older_than: Duration, limit: usize) -> BoxFuture<'_, StoreResult<u64>> {
         let age_ms = i64::try_from(older_than.as_millis()).unwrap_or(i64::MAX);
         let before_ms = self.clock.now_ms().saturating_sub(age_ms);
-        Box::pin(self.database.write_bulk(move |connection| purge::purge(connection, before_ms, limit)))
+        Box::pin(
+            self.database.write_in_spare_time(move |connection| purge::purge(connection, before_ms, limit)),
+        )
     }
 
     fn dead_rows(&self, query: DeadRowQuery) -> BoxFuture<'_, StoreResult<Vec<DeadRow>>> {

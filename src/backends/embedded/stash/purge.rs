@@ -20,12 +20,14 @@ pub(super) fn purge(connection: &mut SqliteConnection, before_ms: i64, limit: us
         ORDER BY stashed_at_ms LIMIT ?)";
     let last: Option<i64> =
         stash_purged::table.select(stash_purged::until_ms).first(connection).optional()?;
-    let from = match last {
-        Some(last) => Some(last),
-        None => stash::table
-            .filter(stash::state.ne(RowState::Pending.as_str()))
-            .select(min(stash::stashed_at_ms))
-            .first(connection)?,
+    let oldest: Option<i64> = stash::table
+        .filter(stash::state.ne(RowState::Pending.as_str()))
+        .select(min(stash::stashed_at_ms))
+        .first(connection)?;
+    let from = match (last, oldest) {
+        // From such a mark it would not come to any row for long: somebody's clock had stood at nought.
+        (Some(last), Some(oldest)) if oldest > last.saturating_add(STEP_MS) => Some(oldest),
+        (last, oldest) => last.or(oldest),
     };
     let Some(from_ms) = from else { return Ok(0) };
     let until_ms = before_ms.min(from_ms.saturating_add(STEP_MS));

@@ -66,3 +66,21 @@ async fn a_clock_that_jumps_ahead_removes_two_days_at_most() {
     }
     embedded.close().await;
 }
+
+#[tokio::test]
+async fn a_clock_that_had_stood_at_nought_holds_nobody_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = Arc::new(HandClock(AtomicI64::new(0)));
+    let options = EmbeddedOptions { clock: clock.clone(), ..options(folder.path()) };
+    let embedded = Embedded::open(options).await.unwrap();
+    let stash = embedded.stash();
+    let ownership = stash.take_ownership(1, 1, 0).await.unwrap();
+    give_one_up(&embedded, ownership, 0).await;
+    clock.0.store(1_764_435_600_000, Ordering::Relaxed);
+    give_one_up(&embedded, ownership, 1).await;
+    clock.0.fetch_add(101 * DAY_MS, Ordering::Relaxed);
+    for _ in 0..2 {
+        assert_eq!(stash.purge(HUNDRED_DAYS, 100).await, Ok(1), "one of 1970, and one of now");
+    }
+    embedded.close().await;
+}

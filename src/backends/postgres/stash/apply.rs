@@ -24,7 +24,7 @@ use crate::ports::{StoreError, StoreResult};
 const ONE_BY_ONE: Duration = Duration::from_secs(20);
 
 /// Of a statement of one that is written alone.
-const ALONE: &str = "SET LOCAL statement_timeout = '5s'";
+const ALONE: &str = "SET LOCAL statement_timeout = '10s'";
 
 /// Parts of one batch, at once: the others wait meanwhile.
 const PARTS: usize = 5;
