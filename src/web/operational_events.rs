@@ -41,7 +41,7 @@ struct OperationalEvent {
     /// Rises with each event.
     id: i64,
     /// What happened.
-    #[schema(rename = "type", inline, value_type = EventType)]
+    #[schema(rename = "type", value_type = EventType)]
     kind: String,
     /// When, milliseconds since 1970.
     at_ms: i64,
