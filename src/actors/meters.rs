@@ -40,9 +40,9 @@ impl Meters {
         lock(&self.0.clients).get(client).cloned()
     }
 
-    /// All of them.
-    pub fn list(&self) -> Vec<(ClientId, Arc<ClientMeter>)> {
-        lock(&self.0.clients).iter().map(|(client, meter)| (client.clone(), meter.clone())).collect()
+    /// All of them. What is done must not take long: no client can begin to be served meanwhile.
+    pub fn each(&self, mut see: impl FnMut(&ClientId, &Arc<ClientMeter>)) {
+        lock(&self.0.clients).iter().for_each(|(client, meter)| see(client, meter));
     }
 
     /// Drops those that nobody writes any more and that `keep` does not want: clients come and go.
@@ -237,7 +237,8 @@ mod tests {
             meters.delivered(&meter, Duration::from_millis(3), Duration::from_millis(9), 77);
         }
         meters.retain(|client| *client == kept);
-        let mut left: Vec<_> = meters.list().into_iter().map(|(client, _)| client).collect();
+        let mut left = Vec::new();
+        meters.each(|client, _| left.push(client.clone()));
         left.sort();
         assert_eq!(left, [kept.clone(), served]);
         assert_eq!(meters.of(&kept).delivered(), 1);

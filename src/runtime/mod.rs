@@ -89,7 +89,7 @@ pub use self::{
     panics::panic_text,
     permits::{ByteBudget, Permit, Permits},
     policy::RestartPolicy,
-    registry::{Registry, Survey},
+    registry::Registry,
     shutdown::{Shutdown, StopStep, Unfinished},
     status::{ActorStatus, LastCause},
     supervisor::{Supervised, supervise, supervise_again},

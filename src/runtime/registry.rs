@@ -27,29 +27,22 @@ struct Kind {
     retired: BTreeMap<Arc<str>, Cell>,
 }
 
-/// All actors, told briefly: of ten thousand that are well there is little to say.
-pub struct Survey {
-    /// The ids of those of one kind that run and never broke.
-    pub well: Vec<Arc<str>>,
-    /// All others, by kind and id.
-    pub others: Vec<ActorStatus>,
-}
-
 impl Registry {
-    /// Those of a kind that are well, and the state of every other actor.
-    pub fn survey(&self, kind: &str) -> Survey {
-        let (mut well, mut others) = (Vec::new(), Vec::new());
+    /// The state of every actor but of those of a kind that run and never broke: of ten thousand that are well only the ids are told. What is told
+    /// must not take long, nobody else gets at the registry meanwhile.
+    pub fn survey(&self, kind: &str, mut is_well: impl FnMut(&str)) -> Vec<ActorStatus> {
+        let mut others = Vec::new();
         for (name, of_kind) in &*lock(&self.0) {
             for (id, cell) in &of_kind.cells {
                 if *name == kind && cell.phase() == Phase::FIRST {
-                    well.push(Arc::clone(id))
+                    is_well(id);
                 } else {
-                    others.push(cell.clone())
+                    others.push(cell.clone());
                 }
             }
         }
         let now = Instant::now();
-        Survey { well, others: others.iter().map(|cell| cell.status_at(now)).collect() }
+        others.iter().map(|cell| cell.status_at(now)).collect()
     }
 
     /// The state of every actor, by kind and id.

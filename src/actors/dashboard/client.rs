@@ -187,7 +187,8 @@ impl Elsewhere {
 pub(super) struct Facts<'a> {
     pub(super) is_shown: bool,
     pub(super) config: Option<&'a Arc<ClientConfig>>,
-    pub(super) meter: Option<&'a ClientMeter>,
+    /// What its actor counts here; known by the row itself.
+    meter: Option<&'a ClientMeter>,
     pub(super) actor: Option<ActorFacts>,
     /// The history of the last one, where there is none now.
     pub(super) retired: Option<ActorFacts>,
@@ -237,6 +238,8 @@ pub(super) struct Row {
     failed: Rate,
     window: Window,
     config: Option<Arc<ClientConfig>>,
+    /// What its actor counts here.
+    meter: Option<Arc<ClientMeter>>,
     webhook: Option<Arc<str>>,
     minute: (u32, u32),
     minutes: Arc<Vec<(u32, u32)>>,
@@ -296,7 +299,21 @@ pub(super) struct Looked {
 }
 
 impl Row {
+    /// This counts what its actor does.
+    pub(super) fn counts(&mut self, meter: &Arc<ClientMeter>) {
+        if self.meter.as_ref().is_none_or(|known| !Arc::ptr_eq(known, meter)) {
+            self.meter = Some(meter.clone());
+        }
+    }
+
     pub(super) fn look(&mut self, client: &ClientId, facts: &Facts<'_>, now: &Now<'_>) -> Looked {
+        let meter = self.meter.take();
+        let looked = self.look_at(client, &Facts { meter: meter.as_deref(), ..*facts }, now);
+        self.meter = meter;
+        looked
+    }
+
+    fn look_at(&mut self, client: &ClientId, facts: &Facts<'_>, now: &Now<'_>) -> Looked {
         self.rank(facts, now);
         let elsewhere = facts.elsewhere.filter(|other| Some(other.rank()) > self.rank);
         let (delivered, failed) = facts.meter.map_or((0, 0), |meter| (meter.delivered(), meter.failures()));

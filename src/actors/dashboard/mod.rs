@@ -222,8 +222,6 @@ impl DashboardActor {
 
     fn look(&mut self) {
         let started = Instant::now();
-        let actors = self.services.registry.survey(DELIVERY_KIND);
-        let retired = self.services.registry.all_retired(DELIVERY_KIND);
         let mut snapshot = self.memory.look(&Inputs {
             here: &self.services.here,
             about: About {
@@ -236,9 +234,7 @@ impl DashboardActor {
             seconds: (started - self.looked_at).as_secs_f64(),
             configs: &self.services.configs.snapshot(),
             meters: &self.services.meters,
-            actors: &actors,
-            retired: &retired,
-            restarts: self.services.registry.restart_totals().values().sum(),
+            registry: &self.services.registry,
             gathered: &self.gathered,
             give_up: self.services.give_up,
         });

@@ -12,7 +12,7 @@ use super::gather::{DependencyView, LagView};
 use super::part::{About, ActorSums, MOST_ACTORS, Sums};
 use crate::actors::delivery_fleet::DELIVERY_KIND;
 use crate::domain::replica::ReplicaName;
-use crate::runtime::{ActorStatus, Life, Survey};
+use crate::runtime::{ActorStatus, Life};
 
 /// A replica.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
@@ -153,11 +153,11 @@ impl ActorReport {
 }
 
 /// The sums of these actors, and those that are shown to others by name: all that are not clients', and those that broke.
-pub(super) fn sum_up(actors: &Survey, restarts: u64) -> (ActorSums, Vec<ActorStatus>) {
-    let Survey { well, others } = actors;
-    let mut sums = ActorSums { total: well.len() + others.len(), restarts, ..ActorSums::default() };
-    if !well.is_empty() {
-        sums.kinds.insert(DELIVERY_KIND.to_owned(), well.len());
+/// `well`: so many of clients' that never broke are not among them.
+pub(super) fn sum_up(others: &[ActorStatus], well: usize, restarts: u64) -> (ActorSums, Vec<ActorStatus>) {
+    let mut sums = ActorSums { total: well + others.len(), restarts, ..ActorSums::default() };
+    if well > 0 {
+        sums.kinds.insert(DELIVERY_KIND.to_owned(), well);
     }
     let (mut shown, mut broken) = (Vec::new(), Vec::new());
     for actor in others {

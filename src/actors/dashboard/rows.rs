@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use super::client::{ActorFacts, Facts, Row};
 use super::snapshot::Inputs;
 use crate::actors::delivery_fleet::DELIVERY_KIND;
-use crate::actors::meters::ClientMeter;
 use crate::domain::config::ClientId;
+use crate::runtime::ActorStatus;
 
 /// The clients, and what the dashboard keeps of each.
 #[derive(Default)]
@@ -38,14 +38,16 @@ impl<'a> Known<'a> {
     }
 }
 
+/// The actors: how many of clients' are well, and all others.
+pub(super) struct Actors {
+    pub(super) well: usize,
+    pub(super) others: Vec<ActorStatus>,
+}
+
 impl Rows {
     /// What is known of each client, by whoever knows it. Shown are those that have a config, those that somebody serves, and those for which
     /// something waits.
-    pub(super) fn gather<'a>(
-        &mut self,
-        inputs: &Inputs<'a>,
-        meters: &'a [(ClientId, std::sync::Arc<ClientMeter>)],
-    ) -> Known<'a> {
+    pub(super) fn gather<'a>(&mut self, inputs: &Inputs<'a>) -> (Known<'a>, Actors) {
         let mut known = Known(Vec::with_capacity(self.rows.len()));
         let (live, deleted): (Vec<_>, Vec<_>) = inputs.configs.configs().partition(|config| !config.deleted);
         for config in live {
@@ -54,15 +56,17 @@ impl Rows {
         for (client, backlog) in &*inputs.gathered.backlogs {
             known.shown(self.place(client)).backlog = Some(backlog);
         }
-        let others = inputs.actors.others.iter().filter(|actor| actor.kind == DELIVERY_KIND);
-        let others = others.map(|actor| (&actor.id, ActorFacts::of(actor)));
-        for (id, actor) in inputs.actors.well.iter().map(|id| (id, ActorFacts::WELL)).chain(others) {
-            let place = self.places.get(&**id).copied().unwrap_or_else(|| self.place(&ClientId::new(id)));
-            known.shown(place).actor = Some(actor);
+        let mut well = 0;
+        let others = inputs.registry.survey(DELIVERY_KIND, |id| {
+            well += 1;
+            known.shown(self.place_of(id)).actor = Some(ActorFacts::WELL);
+        });
+        for actor in others.iter().filter(|actor| actor.kind == DELIVERY_KIND) {
+            known.shown(self.place_of(&actor.id)).actor = Some(ActorFacts::of(actor));
         }
-        for actor in inputs.retired {
+        for actor in inputs.registry.all_retired(DELIVERY_KIND) {
             if let Some(place) = self.places.get(&*actor.id) {
-                known.of(*place).retired = Some(ActorFacts::of(actor));
+                known.of(*place).retired = Some(ActorFacts::of(&actor));
             }
         }
         for (client, told) in inputs.others.clients() {
@@ -77,18 +81,22 @@ impl Rows {
                 known.of(*place).config = Some(config);
             }
         }
-        for (client, meter) in meters {
+        inputs.meters.each(|client, meter| {
             if let Some(place) = self.places.get(client) {
-                known.of(*place).meter = Some(meter);
+                self.rows[*place].1.counts(meter);
             }
-        }
+        });
         for (client, state) in &*inputs.gathered.states {
             if let Some(place) = self.places.get(client) {
                 known.of(*place).stored = Some(state);
             }
         }
         known.0.resize_with(self.rows.len(), Facts::default);
-        known
+        (known, Actors { well, others })
+    }
+
+    fn place_of(&mut self, id: &str) -> usize {
+        self.places.get(id).copied().unwrap_or_else(|| self.place(&ClientId::new(id)))
     }
 
     /// Where a client is; a new one comes last.

@@ -12,14 +12,14 @@ use super::others::Others;
 use super::overview::{ActorsView, Overview, Point};
 use super::part::{About, MOST_CLIENTS, Sums, cut};
 use super::replicas::{ActorReport, ReplicaView, UnreadReplica, sum_up};
-use super::rows::Rows;
+use super::rows::{Actors, Rows};
 use super::window::{Rate, Window};
 use crate::actors::config_cache::ConfigSnapshot;
 use crate::actors::delivery_fleet::DELIVERY_KIND;
 use crate::actors::meters::{Counts, Meters};
 use crate::domain::guard::Decided;
 use crate::domain::replica::ReplicaName;
-use crate::runtime::{ActorStatus, Life, Survey};
+use crate::runtime::{Life, Registry};
 
 /// Points of the last hour.
 pub(super) const POINTS: usize = 360;
@@ -88,11 +88,7 @@ pub struct Inputs<'a> {
     /// What delivery actors count.
     pub meters: &'a Meters,
     /// The actors.
-    pub actors: &'a Survey,
-    /// The histories of those actors of clients that have nothing to do now.
-    pub retired: &'a [ActorStatus],
-    /// Restarts since the start, of all actors that ever were.
-    pub restarts: u64,
+    pub registry: &'a Registry,
     /// What the stores answered.
     pub gathered: &'a Gathered,
     /// For how long a webhook may fail before its client is switched off.
@@ -124,8 +120,7 @@ impl Memory {
     /// Looks at everything.
     pub fn look(&mut self, inputs: &Inputs<'_>) -> Snapshot {
         self.tick += 1;
-        let meters = inputs.meters.list();
-        let known = self.rows.gather(inputs, &meters);
+        let (known, told) = self.rows.gather(inputs);
         let mut snapshot = Snapshot { number: self.tick, ..Snapshot::default() };
         let now = Now {
             here: inputs.here,
@@ -138,7 +133,7 @@ impl Memory {
             give_up: inputs.give_up,
         };
         let mut overview = Overview { at_ms: inputs.now_ms, ..Overview::default() };
-        snapshot.own = own(inputs);
+        snapshot.own = own(inputs, &told);
         overview.replicas = inputs.others.views(Instant::now());
         overview.replicas.insert(0, ReplicaView::here(inputs.here.clone(), &snapshot.own));
         let (mut delivered, mut failed) = (0, 0);
@@ -246,8 +241,9 @@ impl Memory {
 }
 
 /// What this replica alone knows, but for what it has counted.
-fn own(inputs: &Inputs<'_>) -> Sums {
-    let (actors, shown) = sum_up(inputs.actors, inputs.restarts);
+fn own(inputs: &Inputs<'_>, actors: &Actors) -> Sums {
+    let restarts = inputs.registry.restart_totals().values().sum();
+    let (actors, shown) = sum_up(&actors.others, actors.well, restarts);
     let mut dependencies = inputs.gathered.dependencies.clone();
     for store in &mut dependencies {
         store.error = store.error.as_deref().map(|error| cut(error).to_owned());

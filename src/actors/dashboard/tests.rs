@@ -92,9 +92,7 @@ impl World {
             seconds: 1.0,
             configs: &configs,
             meters: &self.meters,
-            actors: &self.registry.survey(DELIVERY_KIND),
-            retired: &self.registry.all_retired(DELIVERY_KIND),
-            restarts: 0,
+            registry: &self.registry,
             gathered: &self.gathered,
             give_up: GIVE_UP,
         });

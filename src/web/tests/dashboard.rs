@@ -7,7 +7,6 @@ use futures_util::StreamExt as _;
 use super::*;
 use crate::actors::config_cache::config_table;
 use crate::actors::dashboard::{About, Gathered, Inputs, Memory, Others, Snapshot};
-use crate::actors::delivery_fleet::DELIVERY_KIND;
 use crate::actors::meters::Meters;
 use crate::domain::client_state::{ClientState, Phase};
 use crate::domain::stash::Backlog;
@@ -50,9 +49,7 @@ impl Looks {
             seconds: 1.0,
             configs: &configs.snapshot(),
             meters: &Meters::default(),
-            actors: &world.registry.survey(DELIVERY_KIND),
-            retired: &[],
-            restarts: 0,
+            registry: &world.registry,
             gathered: &self.gathered,
             give_up: Duration::from_secs(60),
         })
