@@ -8,6 +8,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::part::ClientPart;
+use super::seen::{Numbers, Seen};
 use super::window::{Latency, Rate, Window};
 use crate::actors::meters::{ClientMeter, LastError};
 use crate::domain::client_state::{ClientState, Phase};
@@ -142,7 +143,7 @@ pub(super) struct Elsewhere {
 }
 
 /// Who is right about a client: one who serves it rather than one who did, then who began last.
-type Rank = (bool, i64);
+pub(super) type Rank = (bool, i64);
 
 impl Elsewhere {
     pub(super) fn rank(&self) -> Rank {
@@ -188,7 +189,7 @@ pub(super) struct Facts<'a> {
     pub(super) is_shown: bool,
     pub(super) config: Option<&'a Arc<ClientConfig>>,
     /// What its actor counts here; known by the row itself.
-    meter: Option<&'a ClientMeter>,
+    pub(super) meter: Option<&'a ClientMeter>,
     pub(super) actor: Option<ActorFacts>,
     /// The history of the last one, where there is none now.
     pub(super) retired: Option<ActorFacts>,
@@ -234,62 +235,22 @@ pub(super) struct Now<'a> {
 /// What the dashboard keeps of a client from one look to the next.
 #[derive(Default)]
 pub(super) struct Row {
-    delivered: Rate,
-    failed: Rate,
+    pub(super) delivered: Rate,
+    pub(super) failed: Rate,
     window: Window,
     config: Option<Arc<ClientConfig>>,
     /// What its actor counts here.
     meter: Option<Arc<ClientMeter>>,
     webhook: Option<Arc<str>>,
-    minute: (u32, u32),
-    minutes: Arc<Vec<(u32, u32)>>,
+    pub(super) minute: (u32, u32),
+    pub(super) minutes: Arc<Vec<(u32, u32)>>,
     /// Of this replica; `None`: it has not served it.
-    rank: Option<Rank>,
+    pub(super) rank: Option<Rank>,
     /// Who counted how much when it was looked at last.
     counted: Option<(ReplicaName, u64, u64)>,
     pub(super) view: Option<Arc<ClientView>>,
     /// From what it was made.
     seen: Option<Seen>,
-}
-
-/// All that a view is made from but the config and what is decided: while it stays as it is, so does the view. Most clients rest.
-struct Seen {
-    numbers: Numbers,
-    stored: Option<ClientState>,
-}
-
-#[derive(PartialEq)]
-struct Numbers {
-    actor: Option<ActorFacts>,
-    retired: Option<ActorFacts>,
-    backlog: Option<Backlog>,
-    /// What was told, deliveries, failures, on the wire, queued.
-    meter: Option<(u64, u64, u64, u32, u32)>,
-    latency: Option<Latency>,
-    rates: (f64, f64),
-    minute: (u32, u32),
-    /// Where they are: a view holds them, so that nothing else comes to be there.
-    minutes: *const Vec<(u32, u32)>,
-    rank: Option<Rank>,
-}
-
-impl Numbers {
-    fn of(facts: &Facts<'_>, latency: Option<Latency>, row: &Row) -> Self {
-        let of_meter = |meter: &ClientMeter| {
-            (meter.told(), meter.delivered(), meter.failures(), meter.in_flight(), meter.queued())
-        };
-        Self {
-            actor: facts.actor,
-            retired: facts.retired,
-            backlog: facts.backlog.copied(),
-            meter: facts.meter.map(of_meter),
-            latency,
-            rates: (row.delivered.shown(), row.failed.shown()),
-            minute: row.minute,
-            minutes: Arc::as_ptr(&row.minutes),
-            rank: row.rank,
-        }
-    }
 }
 
 /// What a look found.

@@ -15,6 +15,7 @@ mod page;
 mod part;
 mod replicas;
 mod rows;
+mod seen;
 mod snapshot;
 mod window;
 
