@@ -26,6 +26,13 @@ fn rows() -> usize {
         .map_or(FEW, |text| text.replace('_', "").parse().expect("DISPATCHER_TEST_ROWS is a number"))
 }
 
+/// How long the receiver of what waits takes for an answer: nothing, or what `DISPATCHER_TEST_ANSWER` says.
+fn answer() -> Answer {
+    let time = std::env::var("DISPATCHER_TEST_ANSWER").ok();
+    let time = time.map(|text| humantime::parse_duration(&text).expect("DISPATCHER_TEST_ANSWER is a time"));
+    time.map_or(Answer::Status(200), |time| Answer::Late(time, 200))
+}
+
 /// What arrived of one client: only what is needed of each of very many.
 #[derive(Clone, Default)]
 struct Arrivals(Arc<Mutex<Seen>>);
@@ -134,7 +141,7 @@ impl<'a> Scene<'a> {
                 if let Some(change) = &arrival.change {
                     arrived.enter(change.id.clone(), change.version.unwrap_or(0));
                 }
-                Answer::Status(200)
+                answer()
             }
         });
         service.api().put_client("big", json!({ "webhook": big.hook("big") })).await;
