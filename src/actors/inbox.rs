@@ -215,6 +215,11 @@ impl Inbox {
         self.lock().transfers.len()
     }
 
+    /// When the first of them happened, milliseconds since 1970.
+    pub fn oldest_ts_ms(&self) -> Option<i64> {
+        self.lock().transfers.values().next().map(|slot| slot.unsettled.transfer.ts_ms)
+    }
+
     /// Whether nothing is unsettled.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -78,6 +78,8 @@ pub struct ClientMeter {
     last_success_ms: AtomicI64,
     in_flight: AtomicU32,
     queued: AtomicU32,
+    /// 0: there is none.
+    oldest_ts_ms: AtomicI64,
     answers: Histogram,
     told: Mutex<Told>,
 }
@@ -108,11 +110,12 @@ impl ClientMeter {
         told.number += 1;
     }
 
-    /// So many requests are on the wire, and so many changes wait in memory.
-    pub fn holds(&self, in_flight: usize, queued: usize) {
+    /// So many requests are on the wire, so many changes wait in memory, and the first of all these happened then, milliseconds since 1970.
+    pub fn holds(&self, in_flight: usize, queued: usize, oldest_ts_ms: Option<i64>) {
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         self.in_flight.store(number(in_flight), Relaxed);
         self.queued.store(number(queued), Relaxed);
+        self.oldest_ts_ms.store(oldest_ts_ms.unwrap_or(0), Relaxed);
     }
 
     /// The client's state is this from now on.
@@ -151,6 +154,11 @@ impl ClientMeter {
     /// Changes in memory that wait.
     pub fn queued(&self) -> u32 {
         self.queued.load(Relaxed)
+    }
+
+    /// When the first of those on the wire and in memory happened, milliseconds since 1970.
+    pub fn oldest_ts_ms(&self) -> Option<i64> {
+        Some(self.oldest_ts_ms.load(Relaxed)).filter(|at| *at != 0)
     }
 
     /// How long the requests took that were answered with 2xx.

@@ -100,8 +100,13 @@ impl<T: Record> Recorder<T> {
     }
 
     fn is_idle(&self) -> bool {
+        self.waiting() == 0
+    }
+
+    /// How many are not written yet.
+    fn waiting(&self) -> usize {
         let waiting = self.lock();
-        waiting.queue.is_empty() && waiting.in_hand.is_empty()
+        waiting.queue.len() + waiting.in_hand.len()
     }
 
     /// Waits until something more is written.
@@ -161,6 +166,10 @@ impl<T: Record> RecorderActor<T> {
         clock: Arc<dyn Clock>,
         metrics: Metrics,
     ) -> Self {
+        cell.counts_waiting({
+            let recorder = recorder.clone();
+            move || recorder.waiting() as u64
+        });
         Self { cell, recorder, records, clock, metrics, own_address: None }
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use actix::prelude::*;
@@ -27,12 +28,19 @@ pub struct StashActor {
     metrics: Metrics,
     queue: VecDeque<Write>,
     writing: bool,
+    /// The length of the queue, for those who watch.
+    waiting: Arc<AtomicUsize>,
 }
 
 impl StashActor {
     /// Writes to `store`.
     pub fn new(cell: Cell, store: Arc<dyn Stash>, metrics: Metrics) -> Self {
-        Self { cell, store, metrics, queue: VecDeque::new(), writing: false }
+        let waiting = Arc::new(AtomicUsize::new(0));
+        cell.counts_waiting({
+            let waiting = waiting.clone();
+            move || waiting.load(Relaxed) as u64
+        });
+        Self { cell, store, metrics, queue: VecDeque::new(), writing: false, waiting }
     }
 
     fn write(&mut self, ctx: &mut Context<Self>) {
@@ -63,6 +71,7 @@ impl StashActor {
             actor.cell.tick();
             actor.writing = false;
             actor.write(ctx);
+            actor.waiting.store(actor.queue.len(), Relaxed);
         }));
     }
 }
@@ -111,6 +120,7 @@ impl Supervised for StashActor {
     fn restarting(&mut self, _: &mut Self::Context) {
         // Askers see their answers dropped, and ask again.
         self.queue.clear();
+        self.waiting.store(0, Relaxed);
         self.writing = false;
     }
 }
@@ -135,6 +145,7 @@ impl Handler<Write> for StashActor {
         self.cell.handling("Write");
         self.queue.push_back(write);
         self.write(ctx);
+        self.waiting.store(self.queue.len(), Relaxed);
     }
 }
 

@@ -5,7 +5,7 @@ use std::{
     fmt,
     panic::Location,
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::Duration,
@@ -82,6 +82,8 @@ struct Shared {
     stop: CancellationToken,
     restart: Notify,
     probe: Probe,
+    /// Counts what waits for it.
+    waiting: OnceLock<Box<dyn Fn() -> u64 + Send + Sync>>,
     seen: Mutex<Seen>,
 }
 
@@ -185,6 +187,7 @@ impl Cell {
             stop: CancellationToken::new(),
             restart: Notify::new(),
             probe: Probe::default(),
+            waiting: OnceLock::new(),
             seen: Mutex::new(seen),
         }))
     }
@@ -204,6 +207,11 @@ impl Cell {
     /// For an actor that may be busy with one thing for longer than most, and takes no message meanwhile: it is left alone for so long.
     pub fn takes_at_most(&self, patience: Duration) {
         lock(&self.0.seen).patience = patience;
+    }
+
+    /// For an actor that has a queue of its own: how what waits there is counted, by whoever asks and whatever the actor does. Said once.
+    pub fn counts_waiting(&self, count: impl Fn() -> u64 + Send + Sync + 'static) {
+        let _ = self.0.waiting.set(Box::new(count));
     }
 
     /// Replaces the state that others see. It stays when the actor breaks or ends.
@@ -249,8 +257,10 @@ impl Cell {
     pub(super) fn status_at(&self, now: Instant) -> ActorStatus {
         let seconds = |since: Instant| now.saturating_duration_since(since).as_secs();
         let Phase { life, generation } = self.phase();
+        let mailbox = self.0.waiting.get().map(|count| count());
         let seen = lock(&self.0.seen);
         ActorStatus {
+            mailbox,
             kind: self.0.kind.into(),
             id: Arc::clone(&self.0.id),
             state: life,

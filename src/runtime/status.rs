@@ -25,6 +25,9 @@ pub struct ActorStatus {
     pub state_seconds: u64,
     /// Seconds since it last took a message or ticked. Large for an idle actor as for a stuck one.
     pub progress_seconds_ago: u64,
+    /// What waits for it; `None`: it has no queue, and takes each message as it comes.
+    #[serde(default)]
+    pub mailbox: Option<u64>,
     /// Restarts since it was first started.
     pub restarts: u64,
     /// How many of its lives ended for which reason.

@@ -73,8 +73,11 @@ pub struct ClientView {
     pub stashed_bytes: u64,
     /// Changes that were given up.
     pub dead: u64,
-    /// When the oldest change in the stash happened, milliseconds since 1970.
+    /// When the oldest change that waits, in the stash or in memory, happened, milliseconds since 1970.
     pub oldest_ts_ms: Option<i64>,
+    /// The same of the stash alone.
+    #[serde(skip)]
+    pub stash_oldest_ts_ms: Option<i64>,
     /// Whether changes are dropped because too much waits.
     pub overflows: bool,
     /// How many were.
@@ -161,6 +164,7 @@ impl Elsewhere {
             broke_lately: part.broke_lately,
             in_flight: part.in_flight,
             queued: part.queued,
+            oldest_ts_ms: earlier(view.stash_oldest_ts_ms, part.oldest_ts_ms),
             rate: part.rate,
             failure_rate: part.failure_rate,
             delivered: part.delivered,
@@ -420,7 +424,11 @@ impl Row {
             stashed: backlog.pending,
             stashed_bytes: backlog.pending_bytes,
             dead: backlog.dead,
-            oldest_ts_ms: backlog.oldest_ts_ms,
+            oldest_ts_ms: earlier(
+                backlog.oldest_ts_ms,
+                facts.meter.filter(|_| is_served).and_then(ClientMeter::oldest_ts_ms),
+            ),
+            stash_oldest_ts_ms: backlog.oldest_ts_ms,
             overflows: state.is_some_and(|state| state.overflows),
             dropped: state.map_or(0, ClientState::missing),
             rate: self.delivered.shown(),
@@ -437,6 +445,10 @@ impl Row {
             minute: self.minute,
         }
     }
+}
+
+fn earlier(one: Option<i64>, other: Option<i64>) -> Option<i64> {
+    [one, other].into_iter().flatten().min()
 }
 
 fn stored_error(stored: Option<&ClientState>) -> Option<Arc<LastError>> {

@@ -139,21 +139,19 @@ impl Dashboard {
     pub fn actor_of(&self, client: &ClientView) -> Option<ActorReport> {
         let id = client.client.as_str();
         let is_elsewhere = client.replica.as_ref().is_some_and(|replica| *replica != self.here);
-        let mut report = match self.registry.get(DELIVERY_KIND, id) {
-            Some(cell) if !is_elsewhere => ActorReport::new(cell.status(), self.here.clone()),
+        match self.registry.get(DELIVERY_KIND, id) {
+            Some(cell) if !is_elsewhere => Some(ActorReport::new(cell.status(), self.here.clone())),
             None if !is_elsewhere => {
-                return Some(ActorReport::new(self.registry.retired(DELIVERY_KIND, id)?, self.here.clone()));
+                Some(ActorReport::new(self.registry.retired(DELIVERY_KIND, id)?, self.here.clone()))
             }
             _ => {
                 let snapshot = self.snapshot();
                 let is_its =
                     |actor: &&ActorReport| actor.status.kind == DELIVERY_KIND && &*actor.status.id == id;
                 let told = snapshot.other_actors.iter().find(is_its).cloned();
-                told.or_else(|| ActorReport::of_client(client, snapshot.overview.at_ms))?
+                told.or_else(|| ActorReport::of_client(client, snapshot.overview.at_ms))
             }
-        };
-        report.mailbox = Some(client.queued);
-        Some(report)
+        }
     }
 
     /// Ready when the service stops.

@@ -135,7 +135,7 @@ impl Overview {
         self.stash.pending += client.stashed;
         self.stash.bytes += client.stashed_bytes;
         self.stash.dead += client.dead;
-        let oldest = [self.stash.oldest_ts_ms, client.oldest_ts_ms];
+        let oldest = [self.stash.oldest_ts_ms, client.stash_oldest_ts_ms];
         self.stash.oldest_ts_ms = oldest.into_iter().flatten().min();
         self.clients.total += 1;
         if self.clients.phases.is_empty() {

@@ -22,7 +22,7 @@ use crate::domain::config::ClientId;
 use crate::runtime::{ActorStatus, Life};
 
 /// Changes whenever a text of one version cannot be read by another.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 /// A replica shows the others no more clients than this.
 pub(super) const MOST_CLIENTS: usize = 10_000;
@@ -129,6 +129,7 @@ pub(super) struct ClientPart {
     pub(super) broke_lately: bool,
     pub(super) in_flight: u32,
     pub(super) queued: u32,
+    pub(super) oldest_ts_ms: Option<i64>,
     pub(super) rate: f64,
     pub(super) failure_rate: f64,
     pub(super) delivered: u64,
@@ -144,7 +145,7 @@ pub(super) struct Told<'a>(pub(super) &'a ClientView);
 impl Serialize for Told<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let ClientView { client, phase, since_ms, reason, next_attempt_at_ms, disable_at_ms, .. } = self.0;
-        let mut values = serializer.serialize_tuple(21)?;
+        let mut values = serializer.serialize_tuple(22)?;
         values.serialize_element(client)?;
         values.serialize_element(&self.0.served_since_ms.unwrap_or_default())?;
         values.serialize_element(&self.0.actor)?;
@@ -159,6 +160,7 @@ impl Serialize for Told<'_> {
         values.serialize_element(&self.0.broke_lately)?;
         values.serialize_element(&self.0.in_flight)?;
         values.serialize_element(&self.0.queued)?;
+        values.serialize_element(&self.0.oldest_ts_ms)?;
         values.serialize_element(&self.0.rate)?;
         values.serialize_element(&self.0.failure_rate)?;
         values.serialize_element(&self.0.delivered)?;

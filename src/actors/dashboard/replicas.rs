@@ -120,14 +120,12 @@ pub struct ActorReport {
     /// Whose it is.
     #[schema(value_type = String)]
     pub replica: ReplicaName,
-    /// Of a client's actor the changes that wait in it; `None`: they are not counted, because no sender has more than one message under way.
-    pub mailbox: Option<u32>,
 }
 
 impl ActorReport {
     /// Of an actor that is no client's, or of whose client nothing more is known.
     pub(super) fn new(status: ActorStatus, replica: ReplicaName) -> Self {
-        Self { status, replica, mailbox: None }
+        Self { status, replica }
     }
 
     /// The actor of a client that another replica serves, as far as it is told.
@@ -142,13 +140,14 @@ impl ActorReport {
             uptime_seconds: up,
             state_seconds: up,
             progress_seconds_ago: client.last_success_ms.map_or(up, seconds_since).min(up),
+            mailbox: Some(client.queued.into()),
             restarts: client.restarts,
             exits: BTreeMap::new(),
             last_cause: None,
             last_message: None,
             published: None,
         };
-        Some(Self { status, replica: client.replica.clone()?, mailbox: Some(client.queued) })
+        Some(Self { status, replica: client.replica.clone()? })
     }
 }
 

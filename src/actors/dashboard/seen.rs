@@ -20,8 +20,8 @@ pub(super) struct Numbers {
     actor: Option<ActorFacts>,
     retired: Option<ActorFacts>,
     backlog: Option<Backlog>,
-    /// What was told, deliveries, failures, on the wire, queued.
-    meter: Option<(u64, u64, u64, u32, u32)>,
+    /// What was told, deliveries, failures, on the wire, queued, the oldest of these.
+    meter: Option<(u64, u64, u64, u32, u32, Option<i64>)>,
     latency: Option<Latency>,
     rates: (f64, f64),
     minute: (u32, u32),
@@ -33,7 +33,8 @@ pub(super) struct Numbers {
 impl Numbers {
     pub(super) fn of(facts: &Facts<'_>, latency: Option<Latency>, row: &Row) -> Self {
         let of_meter = |meter: &ClientMeter| {
-            (meter.told(), meter.delivered(), meter.failures(), meter.in_flight(), meter.queued())
+            let held = (meter.in_flight(), meter.queued(), meter.oldest_ts_ms());
+            (meter.told(), meter.delivered(), meter.failures(), held.0, held.1, held.2)
         };
         Self {
             actor: facts.actor,

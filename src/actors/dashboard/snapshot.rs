@@ -15,7 +15,6 @@ use super::replicas::{ActorReport, ReplicaView, UnreadReplica, sum_up};
 use super::rows::{Actors, Rows};
 use super::window::{Rate, Window};
 use crate::actors::config_cache::ConfigSnapshot;
-use crate::actors::delivery_fleet::DELIVERY_KIND;
 use crate::actors::meters::{Counts, Meters};
 use crate::domain::guard::Decided;
 use crate::domain::replica::ReplicaName;
@@ -52,13 +51,6 @@ impl Snapshot {
     pub fn client(&self, id: &str) -> Option<&Arc<ClientView>> {
         let found = self.clients.binary_search_by(|client| client.client.as_str().cmp(id));
         found.ok().and_then(|place| self.clients.get(place))
-    }
-
-    /// Adds to what is known of an actor what is known of its client.
-    pub fn complete(&self, actor: &mut ActorReport) {
-        if actor.status.kind == DELIVERY_KIND {
-            actor.mailbox = self.client(&actor.status.id).map(|client| client.queued);
-        }
     }
 
     /// So much work it was.

@@ -158,10 +158,14 @@ fn what_its_actor_says_wins_over_what_is_stored() {
     let stored = ["a", "b"].map(|id| (ClientId::new(id), degraded.clone()));
     world.gathered.states = Arc::new(stored.into());
     let cell = world.serve("a");
-    world.meters.of(&ClientId::new("a")).holds(3, 9);
+    world.meters.of(&ClientId::new("a")).holds(3, 9, Some(NOW - 7_000));
     let snapshot = world.look();
     assert_eq!(client(&snapshot, "a").phase, Phase::Healthy);
     assert_eq!((client(&snapshot, "a").in_flight, client(&snapshot, "a").queued), (3, 9));
+    assert_eq!(client(&snapshot, "a").oldest_ts_ms, Some(NOW - 7_000), "what waits in memory");
+    assert_eq!(snapshot.overview.stash.oldest_ts_ms, None, "is not in the stash");
+    world.meters.of(&ClientId::new("a")).holds(3, 9, Some(NOW - 6_000));
+    assert_eq!(client(&world.look(), "a").oldest_ts_ms, Some(NOW - 6_000));
     let elsewhere = client(&snapshot, "b");
     assert_eq!((elsewhere.phase, elsewhere.next_attempt_at_ms), (Phase::Degraded, Some(NOW + 3_000)));
     assert_eq!(elsewhere.disable_at_ms, Some(NOW - 60_000 + GIVE_UP.as_millis() as i64));
@@ -172,7 +176,7 @@ fn what_its_actor_says_wins_over_what_is_stored() {
     assert!(world.registry.forget(DELIVERY_KIND, "a"));
     let snapshot = world.look();
     assert_eq!(client(&snapshot, "a").phase, Phase::Degraded);
-    assert_eq!(client(&snapshot, "a").in_flight, 0);
+    assert_eq!((client(&snapshot, "a").in_flight, client(&snapshot, "a").oldest_ts_ms), (0, None));
     assert_eq!(ids(&world.changed), ["a"]);
 }
 

@@ -276,6 +276,10 @@ impl WebhookDeliveryActor {
     ) -> Self {
         let life = Life::new(services.clock.now_ms());
         let meter = services.meters.of(inbox.client());
+        cell.counts_waiting({
+            let meter = meter.clone();
+            move || meter.queued().into()
+        });
         Self { cell, services, inbox, meter, fleet, recent: Recent::default(), life }
     }
 
@@ -364,7 +368,7 @@ impl WebhookDeliveryActor {
     fn publish(&mut self) {
         const EVERY: Duration = Duration::from_millis(500);
         let queued = self.life.lanes.live().records + self.life.lanes.rows().records;
-        self.meter.holds(self.life.in_flight.len(), queued);
+        self.meter.holds(self.life.in_flight.len(), queued, self.inbox.oldest_ts_ms());
         if self.life.published.is_some_and(|at| at.elapsed() < EVERY) {
             return;
         }

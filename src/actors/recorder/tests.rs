@@ -90,7 +90,7 @@ async fn records_are_written_in_order_and_in_batches() {
 
 #[actix_rt::test]
 async fn while_the_store_is_away_the_newest_wait_and_the_oldest_are_dropped_and_counted() {
-    let (recorder, store, metrics, _actor) = start();
+    let (recorder, store, metrics, actor) = start();
     store.state().is_away = true;
     recorder.record(Number(0));
     while store.state().asked < 3 {
@@ -101,8 +101,10 @@ async fn while_the_store_is_away_the_newest_wait_and_the_oldest_are_dropped_and_
         recorder.record(Number(number));
     }
     assert_eq!(dropped(&metrics), 3);
+    assert_eq!(actor.cell.status().mailbox, Some(6), "seen from outside, whatever the writer does");
     store.state().is_away = false;
     recorder.is_written().await;
+    assert_eq!(actor.cell.status().mailbox, Some(0));
     assert_eq!(store.written(), [0, 4, 5, 6, 7, 8]);
 }
 

@@ -178,9 +178,7 @@ pub(super) async fn actors(request: HttpRequest, shared: web::Data<Shared>) -> R
     let ActorsAsked { filter, kind, state, replica, offset: Offset(offset), limit: BoardLimit(limit) } =
         query(&request)?;
     let dashboard = &shared.service.dashboard;
-    let mut page = ActorQuery { filter, kind, state, replica, offset }.find(dashboard.actors(), limit);
-    let snapshot = dashboard.snapshot();
-    page.rows.iter_mut().for_each(|actor| snapshot.complete(actor));
+    let page = ActorQuery { filter, kind, state, replica, offset }.find(dashboard.actors(), limit);
     Ok(HttpResponse::Ok().json(ActorPage { rows: &page.rows, place: Place::of(&page, offset) }))
 }
 

@@ -301,7 +301,7 @@ async fn no_question_grows_with_the_table() {
         .ask("a burial", filled.rows / 10, async |stash| stash.bury(&c1, owner, "client_gone").await)
         .await
         .unwrap();
-    assert!(buried > 0);
+    assert!(buried > (tenth / 10).min(4_999), "{buried}");
 
     let query = |client, kind, order, after| DeadRowQuery {
         client,

@@ -295,7 +295,7 @@ fn a_text_that_is_no_part_is_refused() {
     assert_eq!(Base::<ClientPart>::read(&base).unwrap().clients, read.changed);
 
     let refused = |now: &str| Now::<ClientPart>::read(now).unwrap_err();
-    assert_eq!(refused(&now.replacen("\"format\":2", "\"format\":1", 1)), NoPart::OtherFormat);
+    assert_eq!(refused(&now.replacen("\"format\":3", "\"format\":1", 1)), NoPart::OtherFormat);
     assert_eq!(refused("{\"format\":9,\"else\":[]}"), NoPart::OtherFormat);
     let long = format!("\"{}\"", "x".repeat(3_000));
     for (is, should) in [
@@ -315,7 +315,7 @@ fn a_text_that_is_no_part_is_refused() {
         assert_ne!(hostile, now, "{is} stands in {now}");
         assert_eq!(refused(&hostile), NoPart::Unreadable, "{hostile}");
     }
-    for text in ["", "[]", "{}", "null", "{\"format\":2}", "[[[[[["] {
+    for text in ["", "[]", "{}", "null", "{\"format\":3}", "[[[[[["] {
         assert_eq!(refused(text), NoPart::Unreadable, "{text}");
         assert_eq!(Base::<ClientPart>::read(text).unwrap_err(), NoPart::Unreadable, "{text}");
     }

@@ -145,6 +145,32 @@ async fn bulk_lets_others_go_first() {
     assert_eq!(*ran.lock().unwrap(), ["bulk 1", "other 1", "other 2", "bulk 2"]);
 }
 
+#[tokio::test]
+async fn of_what_nobody_waits_for_one_goes_before_other_bulk() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = open(&folder);
+    let ran = Arc::new(Mutex::new(Vec::new()));
+    let job = |name: String| {
+        let ran = Arc::clone(&ran);
+        move |connection: &mut SqliteConnection| {
+            insert(connection, &name)?;
+            ran.lock().unwrap().push(name);
+            Ok(())
+        }
+    };
+    let (go, held) = hold(&database).await;
+    let spare = (0..20).map(|number| database.write_in_spare_time(job(format!("spare {number}"))));
+    let (held, spare, bulk, ()) = tokio::join!(
+        held,
+        futures_util::future::try_join_all(spare),
+        database.write_bulk(job("bulk".to_owned())),
+        async { drop(go) },
+    );
+    held.and(bulk).unwrap();
+    assert_eq!(spare.unwrap().len(), 20);
+    assert_eq!(ran.lock().unwrap().iter().position(|name| name == "bulk"), Some(1));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bulk_has_its_turn_however_much_else_there_is() {
     let folder = tempfile::tempdir().unwrap();

@@ -76,7 +76,7 @@ const columns = (several) => [
   { name: "Restarts", kind: "n", wide: "w80", of: (actor) => count(actor.restarts) },
   { name: "Up", kind: "n", wide: "w100", extra: true, of: (actor) => span(actor.uptime_seconds * 1000) },
   { name: "Moved", kind: "n", wide: "w100", of: (actor) => (actor.progress_seconds_ago < 2 ? "now" : `${span(actor.progress_seconds_ago * 1000)} ago`), title: () => "When it last took a message" },
-  { name: "Waits", kind: "n", wide: "w70", extra: true, of: (actor) => count(actor.mailbox), title: () => "Changes in its mailbox" },
+  { name: "Waits", kind: "n", wide: "w70", extra: true, of: (actor) => actor.mailbox === null ? "–" : count(actor.mailbox), title: (actor) => actor.mailbox === null ? "It has no queue: it takes each message as it comes" : "What waits for it" },
   { name: "Last message", wide: "w150", extra: true, code: true, of: (actor) => actor.last_message ?? "–" },
   { name: "Why it broke last", kind: "cut", spare: true, of: (actor) => cause(actor) },
   { name: "Do", unseen: true, kind: "acts", wide: "w90", of: (actor) => h("div", { class: "buttons" }, deed("restart", "Restart", { "data-kind": actor.kind, "data-id": actor.id, "data-replica": actor.replica, "aria-label": `Restart ${actor.kind} ${actor.id}` })) },
