@@ -102,7 +102,7 @@ async fn what_is_no_job_is_left_alone() {
         all
     };
     let before = all(&mut keys);
-    for id in ["meta", "wait", "paused", "marker", "id", "events", "remains", ""] {
+    for id in ["meta", "wait", "paused", "marker", "id", "events", "metrics:completed", "remains", ""] {
         assert_eq!(queue.job(id).await, Ok(None), "{id:?}");
         assert_eq!(queue.promote(id).await, Ok(Acted::NotFound), "{id:?}");
         assert_eq!(queue.retry(id).await, Ok(Acted::NotFound), "{id:?}");

@@ -9,7 +9,7 @@ use bullmq::{BulkJob, Error, Job, Queue};
 use super::link::{LONG, Link, SHORT};
 use super::records::{due, options_of, record, since, state, time};
 use super::{millis, schedules, worker};
-use crate::domain::job::{JobState, QueueSpec};
+use crate::domain::job::{JobId, JobState, QueueSpec};
 use crate::ports::job_queue::{
     Acted, JobCounts, JobProcessor, JobQueue, JobRecord, NewJob, NewSchedule, RunningWorker, ScheduleRecord,
 };
@@ -255,35 +255,12 @@ async fn due_of(queue: &Queue, state: Option<JobState>, id: &str) -> Result<Opti
 
 /// The job of this id. To the library every hash beside the jobs is one, and whoever removes it removes the settings of the queue.
 async fn find(queue: &Queue, id: &str) -> Result<Option<Job>, Error> {
-    if OTHER_KEYS.contains(&id) || queue.get_job_state(id).await? == bullmq::JobState::Unknown {
+    if id.is_empty() || JobId::is_of_queue(id) || queue.get_job_state(id).await? == bullmq::JobState::Unknown
+    {
         return Ok(None);
     }
     queue.get_job(id).await
 }
-
-/// What stands where a job of this id would stand.
-const OTHER_KEYS: [&str; 20] = [
-    "",
-    "active",
-    "completed",
-    "de",
-    "delayed",
-    "events",
-    "failed",
-    "id",
-    "limiter",
-    "marker",
-    "meta",
-    "paused",
-    "pc",
-    "prioritized",
-    "repeat",
-    "stalled",
-    "stalled-check",
-    "wait",
-    "waiting-children",
-    "metrics:completed",
-];
 
 async fn retry(queue: &Queue, id: &str) -> Result<Acted, Error> {
     let Some(mut job) = find(queue, id).await? else { return Ok(Acted::NotFound) };

@@ -75,17 +75,22 @@ impl JobId {
         if text == "NaN" || text.starts_with('-') || text.bytes().all(|c| c.is_ascii_digit()) {
             return Err(JobIdError::Number);
         }
-        if RESERVED.contains(&text) {
+        if Self::is_of_queue(text) {
             return Err(JobIdError::Reserved);
         }
         Ok(Self(text.into()))
+    }
+
+    /// Whether a key of the queue itself has this name.
+    pub fn is_of_queue(text: &str) -> bool {
+        RESERVED.contains(&text)
     }
 
     /// `<kind>-<part>`. A part (or kind) that does not fit becomes `h-<32 hex>`, of its SHA-256; different parts have different ids.
     pub fn of(kind: &str, part: &str) -> Self {
         let kind = if kind.starts_with('-') { hashed(kind) } else { fitted(kind) };
         let id = format!("{kind}-{}", fitted(part));
-        if RESERVED.contains(&id.as_str()) {
+        if Self::is_of_queue(&id) {
             return Self(format!("{kind}-{}", hashed(part)).into());
         }
         Self(id.into())
