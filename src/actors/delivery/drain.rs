@@ -31,8 +31,8 @@ const PROBE_FETCH: (usize, usize) = (32, 64 << 10);
 /// So many pages of rows whose documents had their turn are read before the oldest has it again: all are read while one canary is due.
 const VAIN_PAGES: u32 = 20;
 
-/// For so long requests may start under a lease. In the store it lasts longer by the time that a request of the client may take: whoever
-/// takes it when it has expired finds none of ours on the wire.
+/// For so long requests may start under a lease. In the store it lasts longer by the time that a request of the client may take: an owner by
+/// another log takes it when it has expired, and finds none of ours on the wire. (The next owner by this log takes it at once, see `permission`.)
 const LEASE: Duration = Duration::from_secs(30);
 
 /// A lease under which requests may start for a shorter time is renewed before rows are read under it.

@@ -10,8 +10,8 @@ use crate::ports::stash::DrainLease;
 /// How soon it is looked again whether requests may go out. Only while something waits for it.
 pub(super) const ASK_AGAIN: Duration = Duration::from_millis(250);
 
-/// A drain lease, with the time until which requests may start under it, by the clock that nobody sets back. In the store it ends when the last
-/// of them has.
+/// A drain lease, with the time until which requests may start under it, by the clock that nobody sets back. For an owner by another log
+/// it ends in the store when the last of them has; the next one by this log has waited until nothing more may start by `may_send`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct HeldLease {
     pub(super) lease: DrainLease,
